@@ -112,6 +112,15 @@ def test_other_files_are_known_or_named(site):
     json.dumps(told)
 
 
+def test_what_the_database_may_keep_back_is_named(site):
+    """Of slurmdbd's settings, with their lines; those of Slurm that sacctmgr prints before them are not taken."""
+    text = "Configuration data as of 2026-11-29T17:05:40\nPrivateData = none\nTrackWCKey = No\n\n"
+    text += "SlurmDBD configuration:\nPrivateData = jobs,usage\nPurgeJobAfter = 12 months\nPurgeEventAfter = NONE\n"
+    told = document(site(NODES + ALL, database__txt=text))
+    found = {(one["setting"], one["file"], one["line"]) for one in told["not_understood"] if "dbd" in one["setting"]}
+    assert found == {("slurmdbd privatedata", "database.txt", 6), ("slurmdbd purgejobafter", "database.txt", 7)}
+
+
 def test_models_of_an_untyped_number_come_from_gres_conf(site):
     """Two of each of two models; GPUs that the node's line lacks are none, and said."""
     gres = "".join(f"NodeName=n1 Name=gpu Type={t} File=/dev/nvidia{i}\n" for i, t in enumerate(["a", "a", "b", "b"]))

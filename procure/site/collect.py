@@ -17,6 +17,7 @@ COMMANDS = {
     "node.txt": "scontrol show node",
     "reservation.txt": "scontrol show reservation",
     "topology.conf": "scontrol show topology",
+    "database.txt": "sacctmgr show config",
     "qos.txt": "sacctmgr show qos --parsable",
     "assoc.txt": "sacctmgr show assoc tree --parsable",
     "event.txt": "sacctmgr show event --parsable start={begin}",

@@ -41,6 +41,7 @@ class Configuration:
     unread_files: list[str] = field(default_factory=list)  # names of files that are none of Slurm's, or not needed
     node_sets: list[Record] = field(default_factory=list)
     down: list[Record] = field(default_factory=list)  # DownNodes
+    database: tuple[Record, Record] = field(default_factory=lambda: ({}, {}))  # slurmdbd's settings, and where
     shown_at: str = ""  # when scontrol showed the configuration
     # What NodeName=DEFAULT and PartitionName=DEFAULT say: for all lines below, in the files that these include, too.
     defaults: dict[str, Record] = field(default_factory=lambda: {"nodename": {}, "partitionname": {}})
@@ -94,7 +95,12 @@ def read_folder(folder: str | Path) -> Configuration:
         elif kind == "conf":
             _take_lines(path, text, found, included, 0)
         elif kind == "shown":
-            _take_settings(path, text, found)
+            as_of = re.match(r"Configuration data as of (\S+)", text.lstrip())
+            found.shown_at = as_of[1] if as_of else ""
+            _take_settings(path, text, found.settings, found.where)
+        elif kind == "database":
+            of_slurm = text.partition("SlurmDBD configuration")[0].count("\n")
+            _take_settings(path, text, *found.database, of_slurm)
         elif kind in ("nodes", "partitions", "reservations"):
             _take_blocks(path, text, found, kind)
         elif kind == "gres":
@@ -121,7 +127,9 @@ def _kind(path: Path, text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     head = " ".join(lines[:3])
     if re.search(r"^Configuration data as of", head):
-        return "other" if "SlurmDBD configuration" in text else "shown"  # of the database, which decides no start
+        return "database" if "SlurmDBD configuration" in text else "shown"
+    if head.startswith("No reservations in the system"):
+        return "other"
     if path.name in ("slurm.conf", "gres.conf"):
         return "gres" if path.name == "gres.conf" else "conf"
     if is_slurm_topology(path):
@@ -254,16 +262,14 @@ def _include(path: Path, name: str, where: str, found: Configuration, included: 
     _take_lines(named, text, found, included, depth + 1)
 
 
-def _take_settings(path: Path, text: str, found: Configuration) -> None:
-    """Take ``Key = value`` lines, as ``scontrol show config`` prints them; of ``Epilog[0]``, ``Epilog[1]`` one."""
-    as_of = re.match(r"Configuration data as of (\S+)", text.lstrip())
-    found.shown_at = as_of[1] if as_of else ""
-    for number, line in enumerate(text.splitlines(), 1):
+def _take_settings(path: Path, text: str, settings: Record, where: Record, after: int = 0) -> None:
+    """Take ``Key = value`` lines behind some, as ``show config`` prints them; of ``Epilog[0]``, ``Epilog[1]`` one."""
+    for number, line in enumerate(text.splitlines()[after:], after + 1):
         match = re.match(r"(\w+)(?:\[\d+\])?\s+= (.*)", line)
         if match and match[2].strip() not in ("(null)", "N/A", "(none)"):
             name = match[1].lower()
-            found.settings.setdefault(name, match[2].strip())
-            found.where.setdefault(name, f"{path.name}:{number}")
+            settings.setdefault(name, match[2].strip())
+            where.setdefault(name, f"{path.name}:{number}")
 
 
 def _take_blocks(path: Path, text: str, found: Configuration, kind: str) -> None:

@@ -191,6 +191,12 @@ SETTINGS = (
     *_rows("jobs are ended at their limit, and not so many minutes later", "overtimelimit"),
 )  # fmt: skip
 """Of slurm.conf, and of what ``scontrol show config`` prints."""
+DATABASE = (
+    *_rows("what others own may be hidden from who is no operator: collect as one, or jobs are missing", "privatedata"),
+    *_rows("older jobs are gone from sacct: a log from before begins with a queue that it lacks", "purgejobafter"),
+    *_rows("older ones are gone: nodes closed before that stand open in a replay", "purgeeventafter", "purgeresvafter"),
+)
+"""Of slurmdbd, as ``sacctmgr show config`` prints them: what the answers of sacct and sacctmgr may lack."""
 RULE_SETTINGS = {row.name: row for row in _PRIORITY}
 """Those that ``--rule`` may set, beside the numbers of SchedulerParameters and AccountingStorageEnforce."""
 

@@ -46,6 +46,7 @@ from procure.site.model import (
 )
 from procure.site.network import host_names, parse_slurm_topology
 from procure.site.rows import (
+    DATABASE,
     NO_EFFECT,
     NODES,
     PARTITION,
@@ -186,6 +187,7 @@ def _site(
     effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
     unknown += gaps_of([(of and tz is None, "ReservationName", of, effect)])
     unknown += reservation_gaps(found.reservations)
+    unknown += taken(DATABASE, found.database[0], found.database[1].__getitem__, "slurmdbd ")[1]
     unknown += of_settings + no_rows(found) + _preemption_gaps(found, partitions, values["qos"])
     past = _past_events(accounting.events, found, tz, unknown)
     dated = {name for one in past if one.end is None for name in expand_nodes(one.nodes)}
