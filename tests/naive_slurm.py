@@ -49,6 +49,11 @@ class NaiveSlurm:
         for pool in range(4 if packed else 1):
             for columns, words in ((self.totals, layout.nodes.gpus), (self.requests, jobs.gpus)):
                 columns.append([word // 65536**pool % 65536 if packed else word for word in words.tolist()])
+        self.n_pools = len(self.totals)
+        for row, most in enumerate(layout.nodes.totals[3:].tolist(), 3):
+            self.totals.append(most)
+            of_job = zip(self.jobs["cpus"], self.jobs["cap"], strict=True)
+            self.requests.append([n if cap == row else 0 for n, cap in of_job])
         self.free = [list(column) for column in self.totals]
         self.n_on, self.billed = [0] * self.n_nodes, [0.0] * self.n_jobs
         self.used = [0.0] * len(layout.limits.bound)
@@ -875,7 +880,10 @@ class NaiveSlurm:
         if len(set(leaf.tolist())) > 1:
             return self.pick_leaf(usable, n)
         per_cpu = self.jobs["mem_per_cpu"][job]
-        left = {node: min(free[0][node], free[1][node] // per_cpu) if per_cpu else free[0][node] for node in usable}
+        cap = self.jobs["cap"][job]
+        cpus = free[self.n_pools + cap - 3 if cap else 0]
+        left = {node: min(free[0][node], cpus[node]) for node in usable}
+        left = {node: min(n, free[1][node] // per_cpu) if per_cpu else n for node, n in left.items()}
         left = {node: n - n % self.jobs["step"][job] for node, n in left.items()}
         runs: list[list[int]] = []
         for node in usable:
@@ -893,7 +901,7 @@ class NaiveSlurm:
                 return (weight[run[0]], not enough, cpus if enough else -cpus, run[0])
 
             best = min(runs, key=fit)
-            fullest = need == 1 and not any(asked[job] for asked in self.requests[2:])
+            fullest = need == 1 and not any(asked[job] for asked in self.requests[2 : self.n_pools])
             taken += sorted(best, key=lambda node: (left[node] if fullest else 0, node))[:need]
             runs.remove(best)
         return sorted(taken)

@@ -106,9 +106,10 @@ def _basic(rng, settings, jobs, nodes):
 
 
 def _partitions(rng, settings, jobs, nodes):
+    capped = [None, 2, 3][rng.integers(3)]
     half = ",".join(nodes["node_id"].iloc[: max(1, len(nodes) // 2)])
     settings["partitions"] += (
-        Partition(name="short", nodes=half, max_time=120, priority_job_factor=5),
+        Partition(name="short", nodes=half, max_time=120, priority_job_factor=5, max_cpus_per_node=capped),
         Partition(name="first", nodes="ALL", priority_tier=3),
     )
     jobs["partition"] = rng.choice(["", "short", "first"], len(jobs))

@@ -129,10 +129,10 @@ def test_a_topology_in_yaml_is_read_with_a_site(tmp_path) -> None:
 def test_settings_that_are_read_and_not_followed_are_listed(tmp_path) -> None:
     (tmp_path / "slurm.conf").write_text(
         "SchedulerParameters=bf_one_resv_per_job\nSelectTypeParameters=CR_Core,CR_Pack_Nodes\n"
-        "NodeName=n1 CPUs=4\nPartitionName=p Nodes=ALL MaxCPUsPerNode=2\n"
+        "NodeName=n1 CPUs=4\nPartitionName=p Nodes=ALL MaxCPUsPerSocket=2\n"
     )
     told = " ".join(each.setting for each in read_slurm(tmp_path).rules.not_understood)
-    assert "bf_one_resv_per_job" in told and "cr_pack_nodes" in told and "maxcpuspernode" in told
+    assert "bf_one_resv_per_job" in told and "cr_pack_nodes" in told and "maxcpuspersocket" in told
 
 
 def test_limits_that_are_not_applied_are_listed() -> None:

@@ -163,6 +163,16 @@ def two_nodes() -> pd.DataFrame:
     return check(pd.DataFrame({"node_id": ["n1", "n2"], "cpus": 20, "mem_mb": 64_000}), NODE)
 
 
+def test_a_partition_leaves_cpus_of_a_node_to_others(site, tmp_path):
+    """MaxCPUsPerNode, as a real Slurm 22.05 was seen to: it refuses jobs that would take a node whole."""
+    found = site("NodeName=n1 CPUs=36 RealMemory=8000\nPartitionName=p Nodes=n1 Default=YES MaxCPUsPerNode=32\n"
+                 "PartitionName=g Nodes=n1\n")  # fmt: skip
+    table = jobs(4, partition=["p", "p", "g", "p"], cpus_per_node=[20, 16, 4, 1], exclusive=["", "", "", "1"])
+    table["requested_time"] = [3600, 3600, 600, 3600]
+    begun = starts(found.rules, table, found.nodes, tmp_path)
+    assert begun[1] >= 600 and begun[2] < 60 and begun[3] is None
+
+
 def test_an_association_binds_in_its_partition_only(tmp_path):
     """MaxJobs=1 of partition a leaves the jobs of partition b alone."""
     site = Site(

@@ -85,7 +85,7 @@ def _release(own, job, last, closed):
     free, n_on = work.future, work.future_on
     for k in range(own.node_first[last], own.node_first[last] + work.n_held[last]):
         node = work.on[k]
-        for what in range(3):
+        for what in range(own.work.free.shape[0]):
             free[what, node] += taken(own, last, node, what, work.units[k])
         n_on[node] -= 1
         if (holding[node // WORD] & ~closed[node // WORD]) >> (node % WORD) & 1:
@@ -204,7 +204,7 @@ def _when_group_leaves(own, job, closed, only_now, group):
             if node < 0:
                 may_fit = _release(own, job, last, closed) or may_fit
             elif not plain or holding[node // WORD] >> (node % WORD) & 1:  # others never hold the job
-                for what in range(3):
+                for what in range(own.work.free.shape[0]):
                     free[what, node] += taken(own, last, node, what, work.units[own.node_first[last]])
                 n_on[node] -= 1
                 may_fit = may_fit or holds(own, job, node, free, n_on)

@@ -33,6 +33,7 @@ class Nodes(NamedTuple):
     weight: np.ndarray  # int64[n_nodes]
     leaf: np.ndarray  # int64[n_nodes]; 0 throughout without a topology
     guards: int | None  # likewise
+    totals: np.ndarray  # int64[3 + n_caps, n_nodes]: CPUs, MB, GPUs, and the CPUs within each MaxCPUsPerNode
 
 
 class Requests(NamedTuple):
@@ -59,6 +60,7 @@ class Requests(NamedTuple):
     whole: np.ndarray  # int64[n_jobs], 1 = takes its nodes whole
     partition: np.ndarray  # int64[n_jobs]
     tier: np.ndarray  # int64[n_jobs], of its partition
+    cap: np.ndarray  # int64[n_jobs], row of `Nodes.totals` that its CPUs count in, too (MaxCPUsPerNode); 0 = in none
     lln: np.ndarray  # int64[n_jobs], 1 = the least loaded nodes first
     user: np.ndarray  # int64[n_jobs]
     association: np.ndarray  # int64[n_jobs], row of the fair-share tree
@@ -219,6 +221,8 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     # Priority and limits go by the nodes asked for, places by those that tasks need (--ntasks-per-node).
     needed = np.maximum(least, -(-count // tasks.most))
     tasks = tasks._replace(least=needed, want=np.maximum(tasks.want, needed))
+    cpus = nodes["cpus"].to_numpy(np.int64).copy()
+    cap, capped = _caps(known, cpus, whole)
     requests = Requests(
         submit=jobs["submit_time"].to_numpy(np.int64) - first,
         eligible=known.eligible(first),
@@ -233,6 +237,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         whole=whole.astype(np.int64),
         partition=known.partition_of,
         tier=np.array([each.priority_tier for each in site.partitions], np.int64)[known.partition_of],
+        cap=cap,
         lln=known.of_partition(lambda each: each.lln or site.select.lln),
         user=pd.factorize(np.array(known.user, object))[0].astype(np.int64),
         association=association_of,
@@ -246,16 +251,19 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         **known.dependencies(),
         **known.preemption(),
     )
+    node_gpus = node_words(nodes, fields).copy()
+    node_mem = nodes["mem_mb"].to_numpy(np.int64).copy() if site.select.memory else np.zeros(len(nodes), np.int64)
     layout_nodes = Nodes(
-        nodes["cpus"].to_numpy(np.int64).copy(),
+        cpus,
         core,
-        nodes["mem_mb"].to_numpy(np.int64).copy() if site.select.memory else np.zeros(len(nodes), np.int64),
-        node_words(nodes, fields).copy(),
+        node_mem,
+        node_gpus,
         nodes["weight"].fillna(1).to_numpy(np.int64) if "weight" in nodes else np.ones(len(nodes), np.int64),
         nodes["leaf"].fillna(-1).to_numpy(np.int64)
         if site.select.topology != "none" and "leaf" in nodes
         else np.zeros(len(nodes), np.int64),
         None if fields is None else GUARDS,
+        np.stack([cpus, node_mem, node_gpus, *capped]),
     )
     reasons, left = _rejections(known, layout_nodes, requests, places, amounts, classes, class_of)
     requests = requests._replace(**known.dependencies(left))
@@ -327,6 +335,20 @@ def _units(known: Known, jobs: pd.DataFrame, fields: Any) -> tuple[Units, TaskCo
     return Units(n, cpus, mem, gpus, words.copy(), asks.node_gpus), TaskColumns(
         flexible, n, least, want, asks.max_nodes, asks.most, even, asks.node_mem, asks.node_words
     )
+
+
+def _caps(known: Known, cpus: np.ndarray, whole: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return `Requests.cap` and the rows of `Nodes.totals` that it means.
+
+    Where MaxCPUsPerNode leaves less than all CPUs, Slurm refuses jobs that take nodes whole.
+    """
+    row_of, rows = [], []
+    for each in known.site.partitions:
+        most = each.max_cpus_per_node
+        row_of.append(0 if most is None else 3 + len(rows))
+        rows += [] if most is None else [np.minimum(cpus, most), np.where(cpus > most, 0, cpus)]
+    cap = np.array(row_of, np.int64)[known.partition_of]
+    return cap + (whole & (cap > 0)), rows
 
 
 def _threads(nodes: pd.DataFrame) -> np.ndarray:
@@ -421,7 +443,7 @@ def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
     """Say whether the empty nodes hold a job."""
     if jobs.flexible[job]:
         return _tasks_fit(nodes, places, jobs, job)
-    holds = (nodes.cpus >= jobs.cpus[job]) & (nodes.mem >= jobs.mem[job])
+    holds = (nodes.totals[jobs.cap[job]] >= jobs.cpus[job]) & (nodes.mem >= jobs.mem[job])
     holds &= enough(nodes.gpus, jobs.gpus[job], nodes.guards)
     groups = range(places.first[jobs.place[job]], places.first[jobs.place[job] + 1])
     sets = [holds & places.nodes[g] for g in groups]
@@ -438,7 +460,7 @@ def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
 
 def _tasks_fit(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
     """Say whether as many empty nodes as it may have, of one group, hold the tasks of a job."""
-    room = np.minimum(nodes.cpus // nodes.core * nodes.core // max(jobs.cpus[job], 1), jobs.most[job])
+    room = np.minimum(nodes.totals[jobs.cap[job]] // nodes.core * nodes.core // max(jobs.cpus[job], 1), jobs.most[job])
     left = nodes.mem - jobs.node_mem[job]
     room = np.where(left < 0, 0, np.minimum(room, left // jobs.mem[job]) if jobs.mem[job] else room)
     room *= enough(nodes.gpus, jobs.node_gpus[job], nodes.guards)

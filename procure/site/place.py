@@ -9,20 +9,28 @@ from procure.site.work import WORD
 
 @part
 def taken(own, job, node, what, units):
-    """Return what so many units of a job take of a node: 0 CPUs, 1 MB, 2 GPUs.
+    """Return what so many units of a job take of a node: 0 CPUs, 1 MB, 2 GPUs, the next CPUs within a MaxCPUsPerNode.
 
     Its tasks on a node take whole cores, with the memory of each CPU of these.
     """
     jobs, nodes = own.jobs, own.nodes
+    if what > 2 and what != jobs.cap[job]:
+        return 0
     more = 0
     if jobs.flexible[job] and not jobs.whole[job]:
         more = -units * jobs.cpus[job] % nodes.core[node]
-    if what == 0:
-        return nodes.cpus[node] if jobs.whole[job] else units * jobs.cpus[job] + more
+    if what == 0 or what > 2:
+        return nodes.totals[what, node] if jobs.whole[job] else units * jobs.cpus[job] + more
     if what == 1:
         mem = units * jobs.mem[job] + more * (jobs.mem[job] // max(jobs.cpus[job], 1)) + jobs.node_mem[job]
         return nodes.mem[node] if jobs.whole[job] else mem
     return nodes.gpus[node] if jobs.whole[job] else units * jobs.gpus[job] + jobs.node_gpus[job]
+
+
+@part
+def cpus_of(own, job, node, free):
+    """Return the CPUs of a node that a job may take of those that are free."""
+    return min(free[0, node], free[own.jobs.cap[job], node])
 
 
 @part
@@ -34,12 +42,12 @@ def holds(own, job, node, free, n_on):
     if jobs.whole[job]:
         return (
             n_on[node] == 0
-            and nodes.cpus[node] >= jobs.cpus[job]
+            and cpus_of(own, job, node, nodes.totals) >= jobs.cpus[job]
             and nodes.mem[node] >= jobs.mem[job]
             and enough_gpus(nodes.gpus[node], jobs.gpus[job], nodes.guards)
         )
     return (
-        free[0, node] >= jobs.cpus[job]
+        cpus_of(own, job, node, free) >= jobs.cpus[job]
         and free[1, node] >= jobs.mem[job]
         and enough_gpus(free[2, node], jobs.gpus[job], nodes.guards)
     )
@@ -49,11 +57,11 @@ def holds(own, job, node, free, n_on):
 def room_on(own, job, node, free, n_on):
     """Return how many tasks a node has room for, though the job has fewer; 0 if it wants more of them on each node."""
     jobs, nodes = own.jobs, own.nodes
-    cpus, mem, gpus = free[0, node], free[1, node], free[2, node]
+    cpus, mem, gpus = cpus_of(own, job, node, free), free[1, node], free[2, node]
     if jobs.whole[job]:
         if n_on[node] > 0:
             return 0
-        cpus, mem, gpus = nodes.cpus[node], nodes.mem[node], nodes.gpus[node]
+        cpus, mem, gpus = cpus_of(own, job, node, nodes.totals), nodes.mem[node], nodes.gpus[node]
     if mem < jobs.node_mem[job] or not enough_gpus(gpus, jobs.node_gpus[job], nodes.guards):
         return 0
     n = cpus // nodes.core[node] * nodes.core[node] // max(jobs.cpus[job], 1)
@@ -259,7 +267,7 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
             first[n_runs], weight, total = i, nodes.weight[node], 0
             n_runs += 1
         before = node
-        left[i] = free[0, node]
+        left[i] = cpus_of(own, job, node, free)
         if per_cpu > 0:  # CPUs without memory are none
             left[i] = min(left[i], free[1, node] // per_cpu)
         left[i] -= left[i] % step  # nor are those that make no task

@@ -43,7 +43,7 @@ def begin(own, job, n):
         node = work.chosen[i]
         units = work.chosen_units[i] if jobs.flexible[job] else 1
         work.on[first + i], work.units[first + i] = node, units
-        for what in range(3):
+        for what in range(work.free.shape[0]):
             work.free[what, node] -= taken(own, job, node, what, units)
         work.billed[job] += taken(own, job, node, 0, units) * jobs.per_cpu[job]
         work.billed[job] += (units * jobs.mem[job] + jobs.node_mem[job]) * jobs.per_mb[job]

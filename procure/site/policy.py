@@ -103,7 +103,7 @@ def _finish(own, job, until):
         _unbind(own, job)
     for k in range(own.node_first[job], own.node_first[job] + work.n_held[job]):
         node = work.on[k]
-        for what in range(3):
+        for what in range(work.free.shape[0]):
             work.free[what, node] += taken(own, job, node, what, work.units[k])
         work.n_on[node] -= 1
         part_from(own, k, node)

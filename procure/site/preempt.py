@@ -16,7 +16,7 @@ def take_away(own, job):
     """Free in ``future`` what a running job holds."""
     for k in range(own.node_first[job], own.node_first[job] + own.work.n_held[job]):
         node = own.work.on[k]
-        for what in range(3):
+        for what in range(own.work.free.shape[0]):
             own.work.future[what, node] += taken(own, job, node, what, own.work.units[k])
         own.work.future_on[node] -= 1
 
@@ -25,7 +25,7 @@ def take_away(own, job):
 def look_ahead(own):
     """Begin a look ahead: what is free now."""
     work = own.work
-    for what in range(3):
+    for what in range(work.free.shape[0]):
         for node in range(work.n_on.size):
             work.future[what, node] = work.free[what, node]
     for node in range(work.n_on.size):

@@ -84,7 +84,7 @@ def part_from(own, slot, node):
 def _settle(own, job, row, node):
     """Find out with whom a node first holds a job, as those on it leave in order."""
     work, slot, turn = own.work, own.work.first_on[node], AT_ONCE
-    for what in range(3):
+    for what in range(work.free.shape[0]):
         work.future[what, node] = work.free[what, node]
     work.future_on[node] = work.n_on[node]
     while not holds(own, job, node, work.future, work.future_on):
@@ -93,7 +93,7 @@ def _settle(own, job, row, node):
             break
         other = own.tables.job_of[slot]
         turn = turn_to_leave(own, other)
-        for what in range(3):
+        for what in range(work.free.shape[0]):
             work.future[what, node] += taken(own, other, node, what, work.units[slot])
         work.future_on[node] -= 1
         slot = work.next_on[slot]
@@ -163,16 +163,17 @@ def _keep_until(own, n, turn):
 
 @part
 def _see_left(own, n, turn):
-    """Set in ``future`` the CPUs and MB of the listed nodes that are free when a job and those before it have left."""
+    """Set in ``future`` what of the listed nodes is free when a job and those before it have left."""
     work, of = own.work, own.tables.job_of
     for i in range(n):
         node = work.usable[i]
-        cpus, mem, slot = work.free[0, node], work.free[1, node], work.first_on[node]
+        for what in range(work.free.shape[0]):
+            work.future[what, node] = work.free[what, node]
+        slot = work.first_on[node]
         while slot >= 0 and turn_to_leave(own, of[slot]) <= turn:
-            cpus += taken(own, of[slot], node, 0, work.units[slot])
-            mem += taken(own, of[slot], node, 1, work.units[slot])
+            for what in range(work.free.shape[0]):
+                work.future[what, node] += taken(own, of[slot], node, what, work.units[slot])
             slot = work.next_on[slot]
-        work.future[0, node], work.future[1, node] = cpus, mem
 
 
 @part
@@ -364,7 +365,7 @@ def _when_alone(own, job, closed, only_now):
         if at > work.now[USEFUL_UNTIL]:
             return at, wanted
     _list_alone(own, gone)
-    _choose_usable(own, job, n, own.tables.totals)
+    _choose_usable(own, job, n, own.nodes.totals)
     return at, wanted
 
 

@@ -238,7 +238,7 @@ PARTITION = (
     Row("defmempernode", "def_mem_per_node_mb", if_positive),
     Row("maxmempercpu", "max_mem_per_cpu_mb", if_positive, _NOT_HELD),
     Row("maxmempernode", "max_mem_per_node_mb", if_positive, _NOT_HELD),
-    Row("maxcpuspernode", "max_cpus_per_node", if_positive, _NOT_HELD),
+    Row("maxcpuspernode", "max_cpus_per_node", if_positive),
     Row("qos", "qos"),
     Row("allowqos", "allow_qos", unless_all),
     Row("denyqos", "deny_qos", unless_all),

@@ -74,8 +74,8 @@ class Rules(NamedTuple):
 class Work(NamedTuple):
     """What changes during a run; sets of nodes are words of `WORD` bits."""
 
-    free: np.ndarray  # int64[3, n_nodes], CPUs, MB, GPUs
-    future: np.ndarray  # int64[3, n_nodes], the same with running jobs taken away, for one test
+    free: np.ndarray  # int64[3 + n_caps, n_nodes], as `Nodes.totals`
+    future: np.ndarray  # int64[3 + n_caps, n_nodes], the same with running jobs taken away, for one test
     n_on: np.ndarray  # int64[n_nodes], jobs on each node
     future_on: np.ndarray  # int64[n_nodes]
     leaving: np.ndarray  # int64[n_jobs], jobs that have ended and still hold their nodes, in order
@@ -197,7 +197,6 @@ class Tables(NamedTuple):
     alone: np.ndarray  # bool[n_shapes], it takes its nodes whole, and so does every job that may come onto one of them
     planned: np.ndarray  # int64[n_jobs], `Work.more_cpus` of a job once it is planned, −1 = it depends on its nodes
     plain: np.ndarray  # int64[n_shapes], 1 = all its nodes are of one group
-    totals: np.ndarray  # int64[3, n_nodes], CPUs, MB, GPUs
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
     leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
@@ -271,7 +270,7 @@ def _holding(layout: Layout, of_shape: np.ndarray) -> tuple[np.ndarray, np.ndarr
     jobs, nodes, places = layout.jobs, layout.nodes, layout.places
     group = places.first[jobs.place[of_shape]]
     single = places.first[jobs.place[of_shape] + 1] - group == 1
-    holding = places.nodes[group] & (nodes.cpus >= jobs.cpus[of_shape][:, None])
+    holding = places.nodes[group] & (nodes.totals[jobs.cap[of_shape]] >= jobs.cpus[of_shape][:, None])
     holding &= nodes.mem >= (jobs.mem + jobs.node_mem)[of_shape][:, None]
     holding &= enough(nodes.gpus, jobs.gpus[of_shape][:, None], nodes.guards)
     return holding, (single & (places.wanted[group] == 0) & (jobs.flexible[of_shape] == 0)).astype(np.int64)
@@ -362,7 +361,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     alike += [jobs.rank, jobs.partition] if preempts else []
     _, of_shape, shape = np.unique(np.stack(alike), axis=1, return_index=True, return_inverse=True)
     shape = shape.reshape(-1).astype(np.int64)
-    _, request = np.unique(np.stack([jobs.cpus, jobs.mem, jobs.gpus, jobs.whole]), axis=1, return_inverse=True)
+    of_node = np.stack([jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.cap])
+    _, request = np.unique(of_node, axis=1, return_inverse=True)
     request = request.reshape(-1).astype(np.int64)
     asked = np.stack([request, jobs.lln, jobs.place, jobs.mem_per_cpu])
     search = np.unique(asked, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
@@ -378,7 +378,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     def none(*size: int) -> np.ndarray:
         return np.full(size, -1, np.int64)
 
-    totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
+    totals = layout.nodes.totals
     now = ints(LAST_SLICE + 1)
     latency = site.latency
     now[ASKED] = 1  # the nodes have just registered
@@ -417,7 +417,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
         resv_ends, words(layout.places.reach),
         _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes),
-        words(holding), kind, alone, _planned(site, layout, holding, shape), plain, totals,
+        words(holding), kind, alone, _planned(site, layout, holding, shape), plain,
         decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), over, round(latency.job_end * 1000),
         jobs.submit * 1000 + np.array(latency.submit_moments or 0, np.int64),
         np.array(latency.moments or [moment_of(latency.clock)], np.int64),
