@@ -342,7 +342,8 @@ def _caps(known: Known, cpus: np.ndarray, whole: np.ndarray) -> tuple[np.ndarray
 
     Where MaxCPUsPerNode leaves less than all CPUs, Slurm refuses jobs that take nodes whole.
     """
-    row_of, rows = [], []
+    row_of: list[int] = []
+    rows: list[np.ndarray] = []
     for each in known.site.partitions:
         most = each.max_cpus_per_node
         row_of.append(0 if most is None else 3 + len(rows))
