@@ -132,6 +132,12 @@ def test_models_of_an_untyped_number_come_from_gres_conf(site):
     assert sum("gres" in one.setting for one in found.rules.not_understood) == 2
 
 
+def test_a_count_of_gres_conf_that_is_no_number(site):
+    """The line says where."""
+    with pytest.raises(TableError, match=r"gres\.conf:1.*'x' was given"):
+        site("NodeName=n1 CPUs=8 Gres=gpu:2\n" + ALL, gres__conf="Name=gpu Type=a Count=x\n")
+
+
 def test_a_qos_that_is_not_defined_names_the_command(site):
     """All of them in one line."""
     with pytest.raises(TableError, match=r"p has QOS a, .*q has QOS b.*sacctmgr show qos --parsable"):
@@ -142,11 +148,16 @@ def test_tables_and_scripts_of_sacctmgr(site):
     """Aligned tables, a tree by its indents, scripts with -i, flags that are added."""
     qos = "      Name  MaxTRESPU \n---------- ---------- \n    normal            \n      long      cpu=2 \n"
     tree = "Account|User|Share|MaxJobs|\nroot||1||\n phys||1||\n  atom||1||\n  atom|eve|1|3|\n chem||1||\n"
-    script = "sacctmgr -i add qos fast\n"
+    script = "set -e\nsacctmgr -i add qos fast; sudo /opt/bin/sacctmgr -i add user ann,bob account=chem\n"
     script += "".join(f"sacctmgr -i modify qos fast set flags{one}\n" for one in ("=DenyOnLimit", "+=OverPartQOS"))
-    found = site(NODES + ALL, qos__txt=qos, assoc__txt=tree, more__script=script).rules
-    assert {one.name: one.limits.max_tres_per_user for one in found.qos}["long"] == {"cpu": 2}
+    script += "sacctmgr -i update user ann set MaxJobs=4 && sacctmgr -i delete user bob\n"
+    dump = "QOS - 'wide':MaxTRESPerUser='cpu=9':MaxWallDurationPerJob=60\nCluster - 'c':Fairshare=1\n"
+    found = site(NODES + ALL, qos__txt=qos, assoc__txt=tree, more__script=script, all__cfg=dump).rules
+    assert {one.name: one.limits.max_tres_per_user for one in found.qos} == {
+        "normal": {}, "long": {"cpu": 2}, "fast": {}, "wide": {"cpu": 9},
+    }  # fmt: skip
     assert {one.name: one.flags for one in found.qos}["fast"] == ("DenyOnLimit", "OverPartQOS")
+    assert {one.user: one.limits.max_jobs for one in found.associations if one.user} == {"eve": 3, "ann": 4}
     parents = {one.account: one.parent for one in found.associations if not one.user}
     assert parents["phys"] == parents["chem"] == "root" and parents["atom"] == "phys"
 
@@ -256,6 +267,8 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (f"PriorityWeightFairshare=5\n{NODES}{ALL}", "associations", "assoc"),
         (f"PreemptType=preempt/qos\n{NODES}{ALL}", "QOS", "qos"),
         (NODES + "PartitionName=p Nodes=ALL TRESBillingWeights=GRES/gpu:a=9\n", "p tresbillingweights", "billing"),
+        (NODES + "PartitionName=p Nodes=ALL Topology=other\n", "p topology", "default"),
+        (NODES + "PartitionName=p Nodes=ALL OverTimeLimit=UNLIMITED\n", "p overtimelimit", "limit"),
     ],
 )  # fmt: skip
 def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, word):
@@ -276,6 +289,7 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("resv__txt", RESERVATION + "CoreCnt=2 Flags=\n", "reservation r", "cores"),
         ("resv__txt", RESERVATION + "Flags=MAGNETIC\n", "reservation r", "outside"),
         ("qos__txt", "Name|Priority|\nnormal|0|\nlong|1|9|\n", "line", "row"),
+        ("share__txt", "Account|User|RawShares|RawUsage|\nroot|||9|\n", "sshare", "limits are unknown"),
         ("resource__txt", "Name|Server|Count|\nansys|flex|20|\n", "file", "sacctmgr"),
         ("share__txt", "Account|User|RawShares|RawUsage|FairShare|\nroot|||9||\n a||1|9||\n", "sshare RawUsage", "ran"),
         ("topology__conf", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=a,b\n"
@@ -303,14 +317,19 @@ def test_what_stands_twice_or_nowhere(site, tmp_path):
     """The last default partition stands; a file that is not included counts for nothing; a template is no setting."""
     twice = NODES + ALL + "PartitionName=q Nodes=n1 Default=YES MaxTime=60 DefaultTime=90\nSelectType=select/linear\n"
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "more.conf").write_text("Licenses=x:2\n")
-    more = "SelectTypeParameters=\nInclude conf/more.conf\nPriorityMaxAge=INFINITE\n"
+    (tmp_path / "conf" / "c.conf").write_text("Licenses=x:2\n")  # of cluster c
+    more = "SelectTypeParameters=\nInclude conf/%c.conf\nPriorityMaxAge=INFINITE\n"
     found = site(twice + more, old__conf="NodeName=o1\nPartitionName=o Nodes=o1\n")
     assert found.rules.licenses == {"x": 2} and found.rules.priority.max_age == 10**9
     assert [(one.name, one.default) for one in found.rules.partitions] == [("p", False), ("q", True)]
     assert not found.rules.select.memory and document(found)["unread_files"] == ["old.conf"]
-    for line in ("NodeName={{ names }} CPUs=8", "DefMemPerCPU=4G", "NodeName=a[1-4", "PartitionName=x State=idle"):
-        with pytest.raises(TableError, match=r"slurm\.conf:4.*(template|number|list|allowed)"):
+    for line in (
+        "NodeName={{ names }} CPUs=8", "DefMemPerCPU=4G", "NodeName=a[1-4", "PartitionName=x State=idle",
+        "Include conf.d/*.conf", "DownNodes=z State=DOWN", "NodeName=x RealMemory=9 MemSpecLimit=10",
+    ):  # fmt: skip
+        with pytest.raises(
+            TableError, match=r"slurm\.conf:4.*(template|number|list|allowed|pattern|z; define|for jobs)"
+        ):
             site(f"{line}\n{NODES}{ALL}")
     for line in ("NodeName=n3 CPUs=9\n", ALL, "PartitionName=x Nodes=n[1-9]\n"):
         with pytest.raises(TableError, match=r"slurm\.conf:6.*(in line [45] of slurm\.conf|n5)"):

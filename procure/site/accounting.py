@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from procure.site.model import Association, Limits, NotUnderstood, Qos, gaps_of
 from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, names, taken
 from procure.text import listed
 
+SACCTMGR = re.compile(r"(?m)^\s*(?:sudo\s+)?(?:\S*/)?sacctmgr\s")
+"""A line of a script."""
 _LIMITS = {row.name: row for row in LIMITS}
 _QOS_LISTS = ("qos", "qoslevel", "qoslist", "qoslevels")
 _QOS_FLAGS = {"denyonlimit", "overpartqos", "nodecay"}
@@ -59,7 +62,7 @@ def read_accounting(files: list[tuple[str, str]], cluster: str = "") -> Accounti
         first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
         if "|" in first:
             _take_table(name, text, found)
-        elif re.match(r"(Cluster|Parent|Account|User) - ", first):
+        elif re.match(r"(Cluster|Parent|Account|User|QOS) - ", first):
             _take_dump(name, text, found)
         else:
             scripts.append(name)
@@ -78,22 +81,25 @@ def _assoc(found: Accounting, account: str, user: str = "", partition: str = "")
 def _take_script(name: str, text: str, found: Accounting) -> None:
     for number, raw in enumerate(text.splitlines(), 1):
         try:
-            words = shlex.split(raw, comments=True)
+            tokens = shlex.shlex(raw, posix=True, punctuation_chars=";&|")
+            tokens.whitespace_split = True
+            words = list(tokens)
         except ValueError:
             found.say("line", raw, f"{name}:{number}", "a quotation mark is not closed: not read")
             continue
-        words = [word for word in words if word not in ("sacctmgr", "-i", "-Q", "--immediate", "--quiet")]
         if "$" in raw:
             effect = "holds a variable of the shell: not read; put what `sacctmgr dump` writes in its place"
             found.say("line", raw[:80], f"{name}:{number}", effect)
             continue
-        if len(words) < 2 or words[0].lower() in ("list", "show"):
-            continue
-        _command(words, f"{name}:{number}", found)
+        for apart, command in itertools.groupby(words, lambda word: word.strip(";&|") == ""):
+            each = [word for word in command if not re.fullmatch(r"sudo|(\S*/)?sacctmgr", word)]
+            each = list(itertools.dropwhile(lambda word: word.startswith("-"), each))
+            if not apart and len(each) > 1 and each[0].lower() not in ("list", "show", "set"):
+                _command(each, f"{name}:{number}", found)
 
 
 def _command(words: list[str], where: str, found: Accounting) -> None:
-    verb, kind, rest = words[0].lower(), words[1].lower(), words[2:]
+    verb, kind, rest = words[0].lower().replace("update", "modify"), words[1].lower(), words[2:]
     target: dict[str, str] = {}
     given: dict[str, str] = {}
     part = given
@@ -110,7 +116,11 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
         sign = key[-1] if equals and key[-1:] in ("+", "-") and key.lower().startswith(("qos", "flags")) else ""
         into[key.lower().rstrip("+-") + sign if equals else "name"] = value if equals else word
     names = (target.get("name") or target.get("names") or target.get(kind) or "").split(",")
-    if kind == "cluster":
+    if verb in ("remove", "delete") and kind in ("account", "user"):
+        n, of = (0, "") if kind == "account" else (1, target.get("account", ""))
+        for key in [key for key in found.associations if key[n] in names and of in ("", key[0])]:
+            del found.associations[key]
+    elif kind == "cluster":
         if "qos" in given:
             found.cluster_qos = tuple(given["qos"].split(","))
     elif kind == "qos":
@@ -155,7 +165,7 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
     """Take ``sacctmgr dump``: ``Account - 'a':Fairshare=1:QOS='x'`` below ``Parent - 'root'``."""
     parent = "root"
     for number, line in enumerate(text.splitlines(), 1):
-        match = re.match(r"(Cluster|Parent|Account|User) - '?(.*?)'?((?::\w+=.*)?)$", line)
+        match = re.match(r"(Cluster|Parent|Account|User|QOS) - '?(.*?)'?((?::\w+=.*)?)$", line)
         if not match:
             continue
         kind, who, rest = match.groups()
@@ -163,6 +173,8 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
         where = f"{name}:{number}"
         if kind == "Parent":
             parent = who
+        elif kind == "QOS":
+            take_qos(found.qos.setdefault(who, {"name": who}), given, where, found)
         elif kind == "Cluster":
             found.cluster_qos = tuple(filter(None, given.get("qos", "").split(",")))
             effect = "a limit of the whole cluster is not applied: more jobs may start than in Slurm"
@@ -218,10 +230,19 @@ def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, st
         if above and deep:
             given.setdefault("parname", given.get("parentname") or above[-1][1])
         above.append((deep, given["account"]))
-    held = [_assoc(found, given["account"], user, given.get("partition", ""))]
+    held = [each for key, each in found.associations.items() if key[:2] == (given["account"], user)]
     if "rawusage" in given:  # of sshare, which has no partition
-        held = [each for key, each in found.associations.items() if key[:2] == (given["account"], user)]
-        given = {"account": given["account"], "rawusage": given["rawusage"], "parname": given.get("parname", "")}
+        if not found.associations:
+            table = "put beside it what `sacctmgr show assoc tree --parsable` prints"
+            found.say("sshare", "", where, f"accounts and shares are those of sshare; limits are unknown: {table}")
+        shares = {} if held else {"fairshare": given.get("rawshares", "1")}
+        given = {
+            "account": given["account"],
+            "rawusage": given["rawusage"],
+            "parname": given.get("parname", ""),
+        } | shares
+    if "rawusage" not in given or not held:
+        held = [_assoc(found, given["account"], user, given.get("partition", ""))]
     for each in held:
         if parent := given.get("parname") or given.get("parentname"):
             each["parent"] = parent

@@ -14,8 +14,8 @@ from pathlib import Path
 from procure.errors import TableError
 from procure.files import existing_file
 from procure.files.read import as_utf8, read_bytes
-from procure.site.network import Network, is_slurm_topology
-from procure.workload.slurm_text import expand_nodes
+from procure.site.accounting import SACCTMGR
+from procure.site.network import Network, host_names, is_slurm_topology
 
 Record = dict[str, str]
 """One line or block: values by lower-case key; ``_where`` is file and line."""
@@ -53,7 +53,7 @@ class Configuration:
         """The lines of gres.conf by node; those of every node under an empty name."""
         found: dict[str, list[Record]] = {}
         for each in self.gres:
-            for name in expand_nodes(each["nodename"]) if "nodename" in each else [""]:
+            for name in host_names(each["nodename"], each["_where"]) if "nodename" in each else [""]:
                 found.setdefault(name, []).append(each)
         return found
 
@@ -126,6 +126,8 @@ def _kind(path: Path, text: str) -> str:
     """Say what a file is by its name, else by its first words; empty = none of Slurm's."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     head = " ".join(lines[:3])
+    if re.match(r"No (reservations|nodes|partitions) in the system", head):
+        return "other"
     if re.search(r"^Configuration data as of", head):
         return "database" if "SlurmDBD configuration" in text else "shown"
     if head.startswith("No reservations in the system"):
@@ -140,7 +142,9 @@ def _kind(path: Path, text: str) -> str:
         return "conf" if re.search(r"(?im)^\s*(clustername|nodename|partitionname|include)\b", text) else ""
     if not lines:
         return ""
-    if re.match(r"(sacctmgr\s|(add|modify|remove|delete|create)\s|(Cluster|Parent|Account|User|QOS) - )", head):
+    if SACCTMGR.search(text) or re.match(
+        r"((add|modify|remove|delete|create)\s|(Cluster|Parent|Account|User|QOS) - )", head
+    ):
         return "accounting"
     if _is_table(lines[0]) or _is_aligned(lines):
         return "accounting"
@@ -242,7 +246,7 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
 def _refuse_twice(key: str, record: Record, found: Configuration, folder: Path) -> None:
     """Refuse a node or a partition that a line before defines, as Slurm does."""
     what = "node" if key == "nodename" else "partition"
-    for name in expand_nodes(record[key]) if key == "nodename" else [record[key]]:
+    for name in host_names(record[key], f"{folder}, {record['_where']}") if key == "nodename" else [record[key]]:
         before = found.defined.setdefault((what, name), record["_where"])
         if before is not record["_where"]:
             where, line = record["_where"], before.partition(":")
@@ -253,11 +257,17 @@ def _refuse_twice(key: str, record: Record, found: Configuration, folder: Path) 
 
 
 def _include(path: Path, name: str, where: str, found: Configuration, included: set[Path], depth: int) -> None:
+    name = name.replace("%c", found.settings.get("clustername", "%c"))
     inside = path.parent / name.lstrip("/")  # conf/nodes.conf; of /etc/slurm/nodes.conf the name alone
     named = inside if inside.is_file() else path.parent / Path(name).name
     if depth >= _DEEPEST or not named.is_file():
         what = "includes nest too deep" if depth >= _DEEPEST else f"the included file {name} is missing"
-        raise TableError(f"{path.parent}, {where}: {what}; put it beside {path.name}")
+        more = "put it beside " + path.name
+        if "*" in name:
+            more = "Slurm takes no pattern here: write an Include for each file"
+        if "%c" in name:
+            more = "%c is the ClusterName, which no line before gives"
+        raise TableError(f"{path.parent}, {where}: {what}; {more}")
     text = as_utf8(read_bytes(existing_file(named))).decode("utf-8", errors="replace")
     _take_lines(named, text, found, included, depth + 1)
 

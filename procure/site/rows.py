@@ -96,7 +96,7 @@ def words(text: str) -> tuple[str, ...]:
 
 def names(text: str) -> tuple[str, ...]:
     """Read a list of names with commas."""
-    return tuple(filter(None, text.split(",")))
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def unless_all(text: str) -> tuple[str, ...]:
@@ -252,6 +252,7 @@ PARTITION = (
     Row("tresbillingweights", "billing_weights", billing_weights),
     *_rows(_PER_GPU, "jobdefaults", "defcpupergpu", "defmempergpu"),
     *_rows("the cluster's own rule of allocation is taken", "selecttypeparameters"),
+    *_rows("nodes are taken by the topology that is the cluster's default", "topology"),
     *_rows("jobs are ended at their limit, and not so many minutes later", "overtimelimit"),
     *_rows("nodes that are powered down are taken to start at once", "suspendtime", "powerdownonidle"),
     *_rows(
@@ -407,7 +408,8 @@ def taken(
             continue
         if row.field and (value := parsed(row, text, where(row.name), of)) is not None:
             values[row.field] = value
-        if row.effect and not UNSET.fullmatch(text.lower()):
+        unset = UNSET.fullmatch(text.lower()) and (row.name, text.lower()) != ("overtimelimit", "unlimited")
+        if row.effect and not unset:
             unknown.append(
                 NotUnderstood(setting=f"{of}{row.name}", value=text[:80], where=where(row.name), effect=row.effect)
             )

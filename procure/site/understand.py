@@ -93,10 +93,10 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
         The folder or a file that it includes is missing, a partition names unknown nodes, or a number is none.
     """
     found = read_folder(folder)
-    _resolve_node_sets(found)
-    _leave_out_future(found)
-    unknown = _read_network(found)
     try:
+        _resolve_node_sets(found)
+        _leave_out_future(found)
+        unknown = _read_network(found)
         nodes, events = _nodes(found)
         site = _site(found, events, tz, nodes, unknown)
     except ValidationError as error:
@@ -111,7 +111,7 @@ def _resolve_node_sets(found: Configuration) -> None:
     """Write the nodes of a NodeSet in its place in the partitions' lines (slurm.conf(5), NODESET CONFIGURATION)."""
     sets: dict[str, list[str]] = {}
     for record in found.node_sets:
-        named = expand_nodes(record.get("nodes", "")) if record.get("nodes") else []
+        named = host_names(record["nodes"], record["_where"]) if record.get("nodes") else []
         wanted = set(filter(None, record.get("feature", "").split(",")))
         for node in found.nodes if wanted else ():
             features = set(re.split("[,|&]", node.get("feature", "") or node.get("features", "")))
@@ -201,11 +201,13 @@ def _site(
 
 def _refuse_unknown_nodes(found: Configuration, nodes: pd.DataFrame) -> None:
     known = set(nodes["node_id"]) | {"ALL", "all"}
-    for record in found.partitions:
-        missing = [name for name in expand_nodes(record.get("nodes", "")) if name not in known]
+    for record in (*found.partitions, *found.down):
+        text = record.get("nodes", record.get("downnodes", ""))
+        missing = [name for name in (host_names(text, record["_where"]) if text else ()) if name not in known]
         if missing:
+            of = f"partition {record['partitionname']}" if "partitionname" in record else "DownNodes"
             raise TableError(
-                f"{record['_where']}: partition {record['partitionname']} names {counted(len(missing), 'node')} that "
+                f"{record['_where']}: {of} names {counted(len(missing), 'node')} that "
                 f"no NodeName line defines, first {missing[0]}; define them, or take them out"
             )
 
@@ -563,6 +565,10 @@ def _place(part: str) -> tuple[int, bool, int | str]:
     return (48, part[0] != "0", part if part[0] == "0" else int(part)) if part.isdecimal() else (ord(part), False, "")
 
 
+_LARGEST = 10**9
+"""CPUs or MB of a node at most."""
+
+
 def _node(record: Record) -> dict[str, Any]:
     given, _ = taken(NODES, record, lambda _: record["_where"], f"{record['nodename']} ")
     cpus, threads = geometry(given)
@@ -571,9 +577,15 @@ def _node(record: Record) -> dict[str, Any]:
     else:  # the CPUs of a list are numbered core by core
         listed = {number // threads for number in given.get("reserved_cpus", ())}
         cpus -= threads * (given.get("reserved_cores") or len(listed))
+    memory = given.get("mem_mb", 1) - given.get("reserved_mb", 0)
+    if not (0 <= cpus <= _LARGEST and 0 <= memory <= _LARGEST):
+        raise TableError(
+            f"{record['_where']}: node {record['nodename'][:40]} would have {cpus:,} CPUs and {memory:,} MB for jobs; "
+            "correct its CPUs, CoreSpecCount, RealMemory or MemSpecLimit"
+        )
     return {
         "cpus": cpus,
-        "mem_mb": given.get("mem_mb", 1) - given.get("reserved_mb", 0),
+        "mem_mb": memory,
         "features": given.get("features", ""),
         "weight": given.get("weight", 1),
         "threads_per_core": threads,
@@ -595,7 +607,8 @@ def _gpus(name: str, record: Record, found: Configuration) -> tuple[int, str]:
         for each in (*found.gres_of.get("", ()), *found.gres_of.get(name, ())):
             if each.get("name") == "gpu" and each.get("type"):
                 files = len(expand_nodes(each.get("file", "")))
-                typed[each["type"]] = typed.get(each["type"], 0) + (int(each.get("count", 0)) or files or kinds[""])
+                n = parsed(Row("count", read=whole), each.get("count", "0"), each["_where"]) or files or kinds[""]
+                typed[each["type"]] = typed.get(each["type"], 0) + n
         if len(typed) == 1:
             return kinds[""], next(iter(typed))
         if typed and sum(typed.values()) == kinds[""]:
