@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from functools import partial
 
@@ -86,6 +87,9 @@ FIGURES = [
         ("slurmdbd", SLURMDBD.replace("id_job,", "id_job,het_job_id,het_job_offset,").replace("5,0,", "5,5,0,NULL,")
          .replace("6,0,", "6,5,1,0,").replace(",0,1704186100,,,", ",1704186600,1704190200,,,"),
          [["5", "77", 3600, 7200, 2, 8, 8 * 4100, 2]]),
+        ("pbs", TORQUE + TORQUE.replace(";9.m;", ";9[].m;"), [["9.m", "bob", 100, 7200, 2, 2, 0, 0]]),
+        ("slurmdbd", SLURMDBD.replace(",", ";").replace("8;4=1", "8,4=1"),
+         [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
         ("pbs", TORQUE.replace("=7200", "=3:02:00:00"), [["9.m", "bob", 100, 266_400, 2, 2, 0, 0]]),
         ("condor", LONG.replace('LastRemoteHost = "slot1@h7"\n', ""), [["9_2", *ADA]]),
         ("sge", SGE, [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
@@ -191,10 +195,12 @@ def test_gpus_of_an_allocation_are_not_lost(tmp_path):
         f"3|{start}|cpu=8,node=2|cpu=8,node=2,gres/shard=4|",
         f"4|{start}|||7696487:2",
         f"5|{start}|cpu=8,node=2,gres/gpu=5||",
+        f"6|{start}|||gpu:3090:2",
+        f"7|{start}|||gpu:1g.5gb:7",
         header=header,
     )
-    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3]
-    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", ""]
+    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3, 2, 7]
+    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", "", "3090", "1g.5gb"]
     assert any("shard" in note for note in found.notes) and any("1 job asked for GPUs" in one for one in found.notes)
 
 
@@ -205,6 +211,19 @@ def test_a_job_of_tasks_keeps_the_nodes_that_it_got(tmp_path):
     jobs = sacct(tmp_path, row + tres, header=f"{SACCT}|ReqTRES|AllocTRES").jobs
     assert jobs[["n_nodes", "cpus_per_node", "n_tasks", "mem_mb_per_task"]].to_numpy().tolist() == [[4, 24, 96, 2000]]
     assert as_logged(jobs)["mem_mb_per_node"].tolist() == [48_000]
+
+
+def test_what_other_tools_make_of_sacct_is_read(tmp_path):
+    """CSV with quoted cells, files one behind the other, and numbers of 1,024 without --noconvert."""
+    row = ["1", "a", "1704186000", "1704186600", "1704190200", "COMPLETED", "02:00:00", "4K", "8Gn", "2K", "01:00:00"]
+    more = ["cpu=4096,node=2048", 'run "a", b']
+    plain = sacct(tmp_path, "|".join(row + more), header=f"{SACCT}|ReqTRES|JobName").jobs
+    assert plain[["n_nodes", "cpus_per_node", "run_time"]].to_numpy().tolist() == [[2048, 2, 3600]]
+    again = sacct(tmp_path, "|".join(row), SACCT, "|".join(["2", *row[1:]])).jobs
+    assert again[["n_nodes", "cpus_per_node"]].to_numpy().tolist() == [[2048, 2]] * 2
+    with (tmp_path / "log.csv").open("w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([[*SACCT.split("|"), "ReqTRES", "JobName"], row + more])
+    assert import_log(tmp_path / "log.csv").jobs.equals(plain)
 
 
 def test_a_file_without_a_header_is_read_by_named_fields(tmp_path):

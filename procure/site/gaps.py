@@ -10,9 +10,9 @@ from procure.site.accounting import Accounting
 from procure.site.conf import Configuration, Record
 from procure.site.model import NotUnderstood, gaps_of
 from procure.site.rows import NO_EFFECT, NODES, SETTINGS, UNSET, Row, taken, words
-from procure.workload.slurm_text import expand_nodes
+from procure.workload.slurm_text import MODEL, expand_nodes
 
-GPU = re.compile(r"gpu(?::(?!no_consume)([A-Za-z_][\w.-]*|\d[\w.-]*[A-Za-z_.-][\w.-]*))?(?:[:=](\d+))?")
+GPU = re.compile(rf"gpu(?::(?!no_consume)({MODEL}))?(?:[:=](\d+))?")
 """A node's GPUs: the model, and how many."""
 
 

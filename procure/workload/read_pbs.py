@@ -35,6 +35,9 @@ def _take(found: Rows, number: int, line: str) -> None:
     if kind != "E":
         found.skip(f"record {kind}, not the end of a job")
         return
+    if "[]" in job_id:
+        found.skip("record of an array as a whole, whose jobs have their own")
+        return
     told = {name: value.strip('"') for name, value in _PAIR.findall(message)}
     hosts, slots = _hosts(told.get("exec_host", ""))
     asked = {name.removeprefix("Resource_List."): value for name, value in told.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -45,6 +46,8 @@ _TEXTS = {
 }  # fmt: skip
 """Further columns of the job table by sacct's fields, where the file has them and they hold anything."""
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
+_THOUSANDS = re.compile(r"^\d+(?:\.\d+)?[KM]$")
+"""A number such as 2K, of 1,024 each."""
 _STEP = re.compile(r"^[^\[]*\.(?:\d+|batch|extern|interactive|0x[0-9a-f]+)", re.IGNORECASE)
 """Behind a point; in an array's list points say that it was cut."""
 
@@ -91,7 +94,12 @@ class _Log(NamedTuple):
         """Return the numbers of the first of these columns that the file has; NaN without one."""
         name = next((name for name in names if name.lower() in self.frame), None)
         nothing = np.full(len(self.frame), np.nan)
-        return nothing if name is None else numbers(self.frame[name.lower()], name, self.ledger)
+        if name is None:
+            return nothing
+        text = self.frame[name.lower()]
+        if text.str.contains(_THOUSANDS).any():  # sacct without --noconvert
+            text = text.map(lambda one: f"{slurm_memory(one)[0] * 1024**2:.0f}" if _THOUSANDS.match(one) else one)
+        return numbers(text, name, self.ledger)
 
     def duration(self, name: str) -> np.ndarray | None:
         text = self.pick(name)
@@ -226,8 +234,9 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
             f"{path}: no delimiter parts its columns; a table with spaces cuts its cells: collect it with "
             "sacct --parsable2, as `procure workload import --print-sacct-command` prints, or convert it to CSV"
         )
-    names = [name.strip().lower() for name in header.split("," if how.fields is not None else delimiter)]
-    split = [lines[number].split(delimiter) for number in body]
+    names = [name.strip(' "').lower() for name in header.split("," if how.fields is not None else delimiter)]
+    body = [number for number in body if lines[number] != header]  # it stands again where files were joined
+    split = [_cells(lines[number], delimiter) for number in body]
     if names[-1] == LAST_FIELD.lower():
         split = [_joined(parts, names, delimiter) for parts in split]
     if body and all(len(parts) == len(names) + 1 and not parts[-1] for parts in split):
@@ -240,6 +249,12 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
         ledger.skip_lines(len(body) - len(good), f"row {body[first]}: {len(split[first])} fields {what}")
     frame = pd.DataFrame([split[i] for i in good], columns=names, dtype=object)
     return frame.loc[:, ~frame.columns.duplicated()], ledger
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    """Split a row; quotation marks hold a cell together as other tools write CSV, while sacct's own | needs none."""
+    quoted = delimiter != "|" and '"' in line
+    return next(csv.reader([line], delimiter=delimiter)) if quoted else line.split(delimiter)
 
 
 def _joined(parts: list[str], names: list[str], delimiter: str) -> list[str]:
@@ -289,7 +304,7 @@ def _in_order(job_id: pd.Series, times: dict[str, np.ndarray]) -> pd.DataFrame:
 
 def _elapsed(log: _Log, times: dict[str, np.ndarray]) -> np.ndarray:
     if log.pick("ElapsedRaw") is not None:
-        return log.number("ElapsedRaw")
+        return _first(log.number("ElapsedRaw"), times["end_time"] - times["start_time"])
     written = log.duration("Elapsed")
     return times["end_time"] - times["start_time"] if written is None else written
 

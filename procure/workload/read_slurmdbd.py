@@ -26,13 +26,17 @@ _PER_CPU = 2**63
 
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is a dump of slurmdbd's job table."""
-    return {name.strip(' "\t\ufeff') for name in lines[0].replace("\t", ",").split(",")} >= _NEEDED
+    return {name.strip(' "\t\ufeff') for name in lines[0].split(_delimiter(lines[0]))} >= _NEEDED
+
+
+def _delimiter(header: str) -> str:
+    return max(",;\t|", key=header.count)
 
 
 def rows(text: str) -> Rows:
     """Return a row per job."""
     found = Rows(text)
-    delimiter = "\t" if "\t" in text.split("\n", 1)[0] else ","
+    delimiter = _delimiter(text.split("\n", 1)[0])
     reader, every = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter), list[dict[str, str]]()
     try:
         every.extend(reader)

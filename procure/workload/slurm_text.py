@@ -193,7 +193,11 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
     return cpu, mem, node, gpus, next(iter(typed)) if len(typed) == 1 else "", False
 
 
-_GRES = re.compile(r"(?:gres[:/])?(?:gpu|7696487)(?::([A-Za-z][\w.-]*))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE)
+MODEL = r"\d*[A-Za-z_.-][\w.-]*|\d+(?=[:=]\d)"
+"""A GPU's model; one of digits alone, such as 3090, is followed by how many."""
+_GRES = re.compile(
+    rf"(?:PER_NODE:)?(?:gres[:/])?(?:gpu|7696487)(?::({MODEL}))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE
+)
 
 
 def parse_gres(text: str) -> tuple[float, str]:
