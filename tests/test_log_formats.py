@@ -185,18 +185,18 @@ def test_a_run_of_decades_is_an_error(tmp_path):
 
 
 def test_gpus_of_an_allocation_are_not_lost(tmp_path):
-    """AllocTRES beside a request without GPUs, AllocGRES of a node, and a share of a GPU, which is said."""
+    """AllocTRES beside a request without GPUs, AllocGRES of all nodes, and a share of a GPU, which is said."""
     header = f"{SACCT}|ReqTRES|AllocTRES|AllocGRES"
     start = "a|2024-01-02T10:00:00|2024-01-02T10:10:00|2024-01-02T11:10:00|COMPLETED|02:00:00|8|8Gn|2|01:00:00"
     found = sacct(
         tmp_path,
         f"1|{start}|cpu=8,node=2|cpu=8,node=2,gres/gpu:v100=4|",
-        f"2|{start}|||gpu:a100:3",
+        f"2|{start}|||gpu:a100:6",
         f"3|{start}|cpu=8,node=2|cpu=8,node=2,gres/shard=4|",
-        f"4|{start}|||7696487:2",
+        f"4|{start}|||7696487:4",
         f"5|{start}|cpu=8,node=2,gres/gpu=5||",
-        f"6|{start}|||gpu:3090:2",
-        f"7|{start}|||gpu:1g.5gb:7",
+        f"6|{start}|||gpu:3090:4",
+        f"7|{start}|||PER_NODE:gpu:1g.5gb:7",
         header=header,
     )
     assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3, 2, 7]

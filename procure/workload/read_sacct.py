@@ -365,7 +365,7 @@ def _gpus(
     """Return the GPUs of a node and their model, as asked for, else as got; and whose are not whole."""
     each, model = np.nan_to_num(asked["gpu"]) / n_nodes, asked["gpu_type"]
     held = np.nan_to_num(got["gpu"]) / np.maximum(np.nan_to_num(got["node"], nan=1.0), 1.0)
-    wanted, listed = (by_value(log.text(name), parse_gres, [float, object]) for name in ("ReqGRES", "AllocGRES"))
+    wanted, listed = (_gres(log.text(name), n_nodes) for name in ("ReqGRES", "AllocGRES"))
     for is_got, (n, kind) in ((False, wanted), (True, (held, got["gpu_type"])), (True, listed)):
         more = (each == 0) & (n > 0)
         if is_got and (found := int((more & log.ledger.keep).sum())):
@@ -379,6 +379,12 @@ def _gpus(
         n_jobs = counted(int(shares.sum()), "job")
         log.ledger.note(f"{n_jobs} asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
     return {"gpus_per_node": np.ceil(each), "gpu_type": model}, each != np.ceil(each)
+
+
+def _gres(text: pd.Series, n_nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the GPUs of a node and their model: Slurm adds GRES up over a job's nodes, unless it says PER_NODE."""
+    gpus, model = by_value(text, parse_gres, [float, object])
+    return np.where(text.str.startswith("PER_NODE:"), gpus, gpus / n_nodes), model
 
 
 def _first(*choices: np.ndarray) -> np.ndarray:

@@ -196,12 +196,12 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
 MODEL = r"\d*[A-Za-z_.-][\w.-]*|\d+(?=[:=]\d)"
 """A GPU's model; one of digits alone, such as 3090, is followed by how many."""
 _GRES = re.compile(
-    rf"(?:PER_NODE:)?(?:gres[:/])?(?:gpu|7696487)(?::({MODEL}))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE
+    rf"(?:PER_(?:NODE|JOB):)?(?:gres[:/])?(?:gpu|7696487)(?::({MODEL}))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE
 )
 
 
 def parse_gres(text: str) -> tuple[float, str]:
-    """Return the GPUs of a node, 0 if none, and their model, of ``gpu:2``, ``gres:gpu:v100:4``, ``gpu:a100:2(S:0-1)``.
+    """Return the GPUs, 0 if none, and their model, of ``gpu:2``, ``gres:gpu:v100:4``, ``gpu:a100:2(S:0-1)``.
 
     A list of several models leaves the model open. sacct prints the number 7696487 for a plugin gpu that it lacks.
     """
