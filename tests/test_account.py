@@ -189,6 +189,22 @@ def test_a_limit_that_the_log_does_not_state_is_found():
     assert share(struck, "unexplained") == 1
 
 
+@pytest.mark.parametrize(("per", "kind", "most"), [(["qos"], "qos", 6), (["qos", "user"], "qos_user", 3)])
+def test_a_limit_of_a_qos_is_found(per, kind, most):
+    """Of all its jobs, or of each user's in it; the other QOS, whose jobs start at once, has none."""
+    jobs = crowd(2500, every=180)
+    jobs = jobs.assign(qos=np.where(np.random.default_rng(3).random(2500) < 0.6, "long", "short"))
+    start, running = [], {}
+    for row in jobs.itertuples():
+        held = running.get(tuple(getattr(row, name) for name in per), []) if row.qos == "long" else []
+        mine = sorted(held)[-most:]
+        start.append(max(row.submit_time, mine[0]) if len(mine) == most else row.submit_time)
+        running[tuple(getattr(row, name) for name in per)] = [*mine, start[-1] + row.run_time]
+    found = account_waits(check(jobs.assign(start_time=start), JOB), cluster(100))
+    assert {(one.kind, one.resource, one.value) for one in found.limits} == {(kind, "jobs", most)}
+    assert share(found, "above_limit") > 0.95
+
+
 def busy(n_jobs: int, every: int, share: float, cpus: int) -> pd.DataFrame:
     """Return jobs of which one user submits a share, another the others."""
     rng = np.random.default_rng(2)

@@ -355,6 +355,7 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
 
 
 def _kinds_of(limits: list[Limit]) -> str:
-    """Return of whom limits are: users, accounts, partitions."""
-    names = [f"{kind}s" for kind in OWNERS if any(one.kind == kind for one in limits)]
+    """Return of whom limits are: users, accounts, partitions …"""
+    called = {"qos": "QOS", "qos_user": "users in a QOS"}
+    names = [called.get(kind, f"{kind}s") for kind in OWNERS if any(one.kind == kind for one in limits)]
     return " and ".join(names)

@@ -99,7 +99,7 @@ def _system_still(laid: Laid, jobs: np.ndarray) -> np.ndarray:
 
 
 def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, with_room: np.ndarray) -> list[Limit]:
-    """Infer the limits of users, accounts or partitions from a pass that knew none of these.
+    """Infer the limits of users, accounts, partitions or QOS from a pass that knew none of these.
 
     An owner is limited where its running total stood still, at the most that it ever ran, while its jobs waited with
     room: they started when the total had just fallen, more often than chance lets expect. Where it is not seen what is

@@ -27,7 +27,8 @@ from procure.files.gpu_pools import models_of
 from procure.site.model import Site
 from procure.text import be, counted
 
-OWNERS = ("user", "account", "partition")
+OWNERS = ("user", "account", "partition", "qos", "qos_user")
+"""Whose jobs a limit counts; the last is a user in one QOS."""
 OVERBOOKED = 0.05
 """Share of the CPU-time of a log that may not fit its nodes before the nodes are refused."""
 EXCEEDED = 0.02
@@ -278,12 +279,14 @@ def _too_few(jobs: pd.DataFrame, cpus: np.ndarray, total: int) -> tuple[str, ...
 
 
 def _owners(jobs: pd.DataFrame) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Number users, accounts and partitions along one line; −1 where a job names none, or all name the same."""
+    """Number users, accounts, partitions … along one line; −1 where a job names none, or all name the same."""
     rows: list[np.ndarray] = []
     names: list[str] = []
     kinds: list[int] = []
     for kind, name in enumerate(OWNERS):
         text = jobs[name].fillna("").astype(str) if name in jobs else pd.Series("", index=jobs.index)
+        if name == "qos_user" and any(one == OWNERS.index("qos") for one in kinds) and "user" in jobs:
+            text = jobs["user"].fillna("").astype(str) + " in " + jobs["qos"].fillna("").astype(str)
         number, distinct = pd.factorize(text.where(text != ""))
         if kind and len(distinct) < 2:
             number, distinct = np.full(len(jobs), -1), distinct[:0]

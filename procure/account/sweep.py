@@ -34,7 +34,7 @@ class Log(NamedTuple):
     end: np.ndarray  # int64[n]
     limit: np.ndarray  # int64[n], s that it may run; FAR = no limit
     cpus: np.ndarray  # int64[n], on all its nodes
-    owner: np.ndarray  # int64[3, n], its user, account and partition: one numbering, −1 = unknown
+    owner: np.ndarray  # int64[n_kinds, n], its user, account … (`OWNERS`): one numbering, −1 = unknown
     group: np.ndarray  # int64[n], jobs of one group ask for the same and may use the same nodes
     node_first: np.ndarray  # int64[n + 1]
     node_list: np.ndarray  # int64[], on which nodes each ran; −1 = unknown, then where most is free
@@ -92,7 +92,7 @@ class Work(NamedTuple):
     upper: np.ndarray  # int64[n_causes], s for which it would do
     seen: np.ndarray  # int64[n_owners], the stretch in which an owner's next job was looked at
     beside: np.ndarray  # int64[3, n_owners], s with room for the next job: all; at the most jobs; at the most CPUs
-    kept: np.ndarray  # int64[3, n, 2], s that a job waited so: at the most of its user, account, partition
+    kept: np.ndarray  # int64[n_kinds, n, 2], s that a job waited so: at the most of its user, account …
 
 
 class Stretch(NamedTuple):
@@ -193,7 +193,7 @@ def _run(log, groups, centre, work, job, sign):
         if work.node_list[k] < 0:
             work.node_list[k] = _emptiest(groups, work, group, log.node_first[job], k)
         _change(groups, centre, work, work.node_list[k], group, sign, 0)
-    for kind in range(3):
+    for kind in range(log.owner.shape[0]):
         owner = log.owner[kind, job]
         if owner >= 0:
             work.jobs_of[owner] -= sign
@@ -221,7 +221,7 @@ def _causes(log, groups, centre, work, job, now):
     found, group = 0, log.group[job]
     if now < log.eligible[job]:
         found |= 1 << ELIGIBLE
-    for kind in range(3):
+    for kind in range(log.owner.shape[0]):
         owner = log.owner[kind, job]
         if owner >= 0 and (
             work.jobs_of[owner] >= centre.max_jobs[owner]
