@@ -107,7 +107,11 @@ def test_other_files_are_known_or_named(site):
     assert told["unread_files"] == ["notes.txt"]
     lines = {(one["setting"], one["file"], one["line"]) for one in told["not_understood"]}
     where = ("slurm.conf", 5)
-    assert {("partition p newthing", *where), ("p jobdefaults", *where), ("newsetting", "slurm.conf", 6)} <= lines
+    assert {
+        ("partition p newthing", *where),
+        ("partition p jobdefaults", *where),
+        ("newsetting", "slurm.conf", 6),
+    } <= lines
     assert not any("mailprog" in one for one, *_ in lines)
     json.dumps(told)
 
@@ -260,15 +264,16 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
          "SelectTypeParameters cr_one_task_per_core", "core"),
         (f"TopologyPlugin=topology/tree\n{NODES}{ALL}", "TopologyPlugin", "missing"),
         (f"DefCpuPerGPU=4\n{NODES}{ALL}", "defcpupergpu", "GPU"),
-        (NODES + "PartitionName=p Nodes=ALL DefMemPerGPU=9\n", "p defmempergpu", "GPU"),
+        (NODES + "PartitionName=p Nodes=ALL DefMemPerGPU=9\n", "partition p defmempergpu", "GPU"),
         (NODES + "PartitionName=p Nodes=ALL OverSubscribe=FORCE:4\n", "partition p OverSubscribe", "share"),
         (NODES + "PartitionName=p Nodes=ALL AllowQos+=x\n", "AllowQos+=x", "not a setting"),
         (f"NodeName=n[1-4] TO_BE_FILLED CPUs=8\n{ALL}", "TO_BE_FILLED", "not a setting"),
         (f"PriorityWeightFairshare=5\n{NODES}{ALL}", "associations", "assoc"),
         (f"PreemptType=preempt/qos\n{NODES}{ALL}", "QOS", "qos"),
-        (NODES + "PartitionName=p Nodes=ALL TRESBillingWeights=GRES/gpu:a=9\n", "p tresbillingweights", "billing"),
-        (NODES + "PartitionName=p Nodes=ALL Topology=other\n", "p topology", "default"),
-        (NODES + "PartitionName=p Nodes=ALL OverTimeLimit=UNLIMITED\n", "p overtimelimit", "limit"),
+        (NODES + "PartitionName=p Nodes=ALL TRESBillingWeights=GRES/gpu:a=9\n",
+         "partition p tresbillingweights", "billing"),
+        (NODES + "PartitionName=p Nodes=ALL Topology=other\n", "partition p topology", "default"),
+        (NODES + "PartitionName=p Nodes=ALL OverTimeLimit=UNLIMITED\n", "partition p overtimelimit", "limit"),
     ],
 )  # fmt: skip
 def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, word):
@@ -289,6 +294,9 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("resv__txt", RESERVATION + "CoreCnt=2 Flags=\n", "reservation r", "cores"),
         ("resv__txt", RESERVATION + "Flags=MAGNETIC\n", "reservation r", "outside"),
         ("qos__txt", "Name|Priority|\nnormal|0|\nlong|1|9|\n", "line", "row"),
+        ("assoc__txt", "   Account       User \n---------- ---------- \na          averylong+ \n",
+         "User=averylong+", "cut"),
+        ("assoc__txt", "Account||User\na|3|\n", "column without a name", "association"),
         ("share__txt", "Account|User|RawShares|RawUsage|\nroot|||9|\n", "sshare", "limits are unknown"),
         ("resource__txt", "Name|Server|Count|\nansys|flex|20|\n", "file", "sacctmgr"),
         ("share__txt", "Account|User|RawShares|RawUsage|FairShare|\nroot|||9||\n a||1|9||\n", "sshare RawUsage", "ran"),

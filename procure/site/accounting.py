@@ -309,7 +309,7 @@ def _take(
         if row is None:
             if key not in known:
                 effect = f"a setting of the {what} that is not modelled: its jobs may be held or ordered otherwise"
-                found.say(key, text, where, effect)
+                found.say(key or "column without a name", text, where, effect)
             continue
         try:
             value = row.read(text) if not text.startswith("-") or "tres" in row.field else None

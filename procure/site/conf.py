@@ -37,7 +37,7 @@ class Configuration:
     topology: tuple[str, str] = ("", "")  # file, text
     network: Network | None = None  # what it says; none where it is no tree of at most three levels
     accounting: list[tuple[str, str]] = field(default_factory=list)  # (file, text)
-    unread: list[tuple[str, str]] = field(default_factory=list)  # (file or line, why)
+    unread: list[tuple[str, str, str]] = field(default_factory=list)  # (file and line, what stands there, effect)
     unread_files: list[str] = field(default_factory=list)  # names of files that are none of Slurm's, or not needed
     node_sets: list[Record] = field(default_factory=list)
     down: list[Record] = field(default_factory=list)  # DownNodes
@@ -177,15 +177,16 @@ def _parsable(path: Path, text: str, found: Configuration) -> str:
     for number, row in enumerate(rows[1:], 3):
         for name, cell in zip(rows[0], row, strict=True):
             if cell.endswith("+"):
-                what = f"{name}={cell}: cut by the width of the column; print it with --parsable"
-                found.unread.append((f"{path.name}:{number}", what))
+                what = "cut by the width of its column, and taken as it stands: print the table with --parsable"
+                found.unread.append((f"{path.name}:{number}", f"{name}={cell}", what))
     # Of an account's name the spaces before it say how deep it stands in the tree.
     deep = rows[0].index("Account") if "Account" in rows[0] else None
     if deep is not None:
         for line, row in zip(lines[2:], rows[1:], strict=True):
             cell = line[slice(*spans[deep])]
             row[deep] = " " * (len(cell) - len(cell.lstrip())) + cell.strip()
-    return "\n".join("|".join([*row, ""]) for row in rows) + "\n"
+    head, *rest = ("|".join([*row, ""]) for row in rows)
+    return "\n".join([head, "", *rest]) + "\n"  # lines keep their numbers
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -221,7 +222,7 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
     for record in _records(path, text):
         line, where = record.pop("_line"), record["_where"]
         if rest := record.pop("_rest"):  # words without "=", "+=", a value with spaces that no quotes hold
-            found.unread.append((where, rest))
+            found.unread.append((where, rest, "not a setting"))
         include = re.match(r"(?i)include\s+(\S+)", line)
         first = re.match(r"\w+(?=\s*=)", line.lower())
         key = first[0] if first and first[0] in defaults else None
@@ -240,7 +241,7 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
                 if name != "_where":
                     found.settings[name], found.where[name] = value, where
         else:
-            found.unread.append((where, line))
+            found.unread.append((where, line, "not a setting"))
 
 
 def _refuse_twice(key: str, record: Record, found: Configuration, folder: Path) -> None:

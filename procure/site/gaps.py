@@ -67,7 +67,7 @@ def geometry(given: Mapping[str, Any]) -> tuple[int, int]:
     cpus = given.get("cpus")
     each = cores * threads
     usual = cpus // each if cpus and cpus % each == 0 else boards
-    sockets = boards * given["sockets_per_board"] if "sockets_per_board" in given else given.get("sockets", usual)
+    sockets = boards * given["sockets_per_board"] if "sockets_per_board" in given else given.get("sockets") or usual
     if cpus not in (sockets, sockets * cores, sockets * each):
         cpus = sockets * each
     # CPUs that equal cores, or sockets, have one thread each, whatever threads there are (slurm.conf(5), CPUs).

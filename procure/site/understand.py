@@ -150,7 +150,7 @@ def _site(
     found: Configuration, events: list[NodeEvent], tz: str | None, nodes: pd.DataFrame, unknown: list[NotUnderstood]
 ) -> Site:
     accounting = read_accounting(found.accounting, found.settings.get("clustername", ""))
-    unknown += [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
+    unknown += [NotUnderstood(setting=what, where=where, effect=effect) for where, what, effect in found.unread]
     unknown += accounting.not_understood + missing(found, accounting) + node_gaps(found)
     for record in found.nodes:
         unknown += unlisted(record, NODES, NO_EFFECT["node"], f"node {record['nodename'][:40]}")
@@ -472,11 +472,11 @@ def _number(found: Configuration, name: str, usual: int) -> int:
 def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     """Read a partition's line; adds what is not modelled."""
     name = record["partitionname"]
-    values, gaps = taken(PARTITION, record, lambda _: record["_where"], f"{name} ")
+    values, gaps = taken(PARTITION, record, lambda _: record["_where"], f"partition {name} ")
     unknown += gaps + unlisted(record, PARTITION, NO_EFFECT["partition"], f"partition {name}")
     effect = "not counted as billing: limits on it bind later, and its use costs less of a share, than in Slurm"
     unknown += [
-        NotUnderstood(setting=f"{name} tresbillingweights", value=tres, where=record["_where"], effect=effect)
+        NotUnderstood(setting=f"partition {name} tresbillingweights", value=tres, where=record["_where"], effect=effect)
         for tres in sorted(values.get("billing_weights", {}).keys() - set(TRES))
     ]
     try:
