@@ -240,6 +240,7 @@ def test_a_file_without_a_header_is_read_by_named_fields(tmp_path):
     for mark in (";", "@@", "\x1e"):
         assert named.equals(sacct(tmp_path, row.replace("|", mark), header=SACCT.replace("|", mark)).jobs)
     assert named.equals(sacct(tmp_path, f"{row}|sbatch -N 1 -n 4 a|b", header=f"{SACCT}|SubmitLine").jobs)
+    assert named.equals(sacct(tmp_path, f"{row}|sbatch -N 1 -n 4 --wrap=a\n|b", header=f"{SACCT}|SubmitLine").jobs)
     for command in ("sbatch -C old|new a|b", ""):  # so does a constraint
         found = sacct(tmp_path, f"{row}|old|new|lab|{command}", header=f"{SACCT}|Constraints|Cluster|SubmitLine").jobs
         assert (found["constraint"][0], found["cluster"][0]) == ("old|new", "lab")

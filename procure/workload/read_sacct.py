@@ -236,6 +236,8 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
         )
     names = [name.strip(' "').lower() for name in header.split("," if how.fields is not None else delimiter)]
     body = [number for number in body if lines[number] != header]  # it stands again where files were joined
+    if names[-1] == LAST_FIELD.lower() and names[0] == "jobid":
+        body = _in_rows(lines, body, delimiter)
     split = [_cells(lines[number], delimiter) for number in body]
     if names[-1] == LAST_FIELD.lower():
         split = [_joined(parts, names, delimiter) for parts in split]
@@ -249,6 +251,18 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
         ledger.skip_lines(len(body) - len(good), f"row {body[first]}: {len(split[first])} fields {what}")
     frame = pd.DataFrame([split[i] for i in good], columns=names, dtype=object)
     return frame.loc[:, ~frame.columns.duplicated()], ledger
+
+
+def _in_rows(lines: list[str], body: list[int], delimiter: str) -> list[int]:
+    """Join what follows a line's end in a command with the row that it stands in; a row begins with a JobID."""
+    begins = re.compile(rf"\d[^{re.escape(delimiter)}]*{re.escape(delimiter)}")
+    rows: list[int] = []
+    for number in body:
+        if rows and not begins.match(lines[number]):
+            lines[rows[-1]] += f" {lines[number]}"
+        else:
+            rows.append(number)
+    return rows
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
