@@ -118,8 +118,8 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
     names = (target.get("name") or target.get("names") or target.get(kind) or "").split(",")
     if verb in ("remove", "delete") and kind in ("account", "user"):
         n, of = (0, "") if kind == "account" else (1, target.get("account", ""))
-        for key in [key for key in found.associations if key[n] in names and of in ("", key[0])]:
-            del found.associations[key]
+        for gone in [one for one in found.associations if one[n] in names and of in ("", one[0])]:
+            del found.associations[gone]
     elif kind == "cluster":
         if "qos" in given:
             found.cluster_qos = tuple(given["qos"].split(","))
