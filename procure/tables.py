@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from procure.errors import TableError, reason
 from procure.files import check_parquet, damage_of, existing_file, is_parquet, read_bytes, read_rows, whole_file
@@ -63,13 +64,28 @@ _KINDS = {"int": "i", "float": "f"}
 """NumPy's letter of each dtype of a schema's numbers."""
 
 
-def _listed(values: pd.Series) -> list:
-    """Return the values; Arrow itself takes them out of its memory, equal ones once, and refuses text that is none."""
+def _right_text(values: pd.Series, column: Column) -> pd.Series | None:
+    """Return text, what is missing filled in, each equal value of a file's once; None = some must be looked at."""
     if isinstance(values.dtype, pd.StringDtype):
-        coded = pa.chunked_array([pa.array(values.array)]).combine_chunks().dictionary_encode()
-        each = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
-        return list(each[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
-    return values.tolist() if values.dtype == object else list(values)
+        text = pa.array(values.array)
+    elif values.dtype == object and pd.api.types.infer_dtype(values, skipna=False) == "string":
+        try:
+            text = pa.array(values.to_numpy(), pa.large_string())
+        except ValueError:  # half of a surrogate pair
+            return None
+    else:
+        return None
+    needed = column.required and column.default is None and column.name != "reason"
+    if pc.any(pc.utf8_is_space(text)).as_py() or (needed and (text.null_count or pc.any(pc.equal(text, "")).as_py())):
+        return None
+    if column.longest is not None and (pc.max(pc.utf8_length(text)).as_py() or 0) > column.longest:
+        return None
+    if values.dtype == object:
+        return values
+    text = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+    coded = text.fill_null("").dictionary_encode()
+    each = coded.dictionary.to_numpy(zero_copy_only=False)
+    return pd.Series(each[coded.indices.to_numpy()], index=values.index, dtype=object)
 
 
 def _may_be_text(values: pd.Series) -> bool:
@@ -125,8 +141,10 @@ def _is_right(values: pd.Series, column: Column) -> bool:
 def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
     if _is_right(values, column):
         return values if values.dtype == column.pandas_dtype else values.astype(column.pandas_dtype)
+    if column.dtype == "str" and (right := _right_text(values, column)) is not None:
+        return right
     maybe_text = _may_be_text(values)
-    given = _listed(values) if maybe_text or column.dtype == "str" else None
+    given = list(values) if maybe_text or column.dtype == "str" else None
     missing = _gone(values, given if maybe_text else None, {""} if column.dtype == "str" else _NOTHING)
 
     def refuse(bad: Any, what: str, show: bool = True) -> None:
@@ -240,7 +258,8 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
             columns[column.name] = _coerce(frame[column.name], column, source)
         elif column.default is not None and (not column.beside or column.beside in frame.columns):
             columns[column.name] = pd.Series(column.default, index=frame.index, dtype=column.pandas_dtype)
-    checked = pd.DataFrame(columns | {name: frame[name] for name in unknown}, index=frame.index)
+    rest = {name: frame[name] for name in unknown}
+    checked = pd.DataFrame(columns | rest, index=frame.index, copy=False)  # of columns as they are none is made twice
     with_clock_of(frame, checked)
     if "n_tasks" in columns:
         _refuse_tasks(checked, source)
@@ -340,6 +359,7 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
             file = io.BytesIO(content) if content else path
             check_parquet(file)
             frame = pd.read_parquet(file)
+            pa.default_memory_pool().release_unused()  # as much as the table
         else:
             frame = read_rows(content, str(path))
             if _ESCAPED.search(content):

@@ -9,6 +9,7 @@ import numpy as np
 
 from procure.account.layout import ALL, Laid
 from procure.account.sweep import ELIGIBLE_NOW, ENDED, STARTED, SUBMITTED, Log
+from procure.files.kernels import njit
 
 DAY = 86_400
 WITH_ROOM = 0.95
@@ -160,20 +161,27 @@ def _around(laid: Laid, own: np.ndarray, begin: int, end: int) -> tuple[int, int
 def _levels(log: Log, waits: np.ndarray, cpus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return after each event the CPUs in use, and the fewest that an eligible waiting job of some needs."""
     used, least = np.zeros(len(log.event_at), np.int64), np.zeros(len(log.event_at), np.int64)
-    waiting: list[tuple[int, int]] = []
-    started = np.zeros(len(log.submit), bool)
+    _fill_levels(log, waits, np.asarray(cpus, np.int64), used, least)
+    return used, least
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_levels(log, waits, cpus, used, least):
+    waiting = [(log.cpus[0], 0) for _ in range(0)]
+    started = np.zeros(log.submit.size, np.bool_)
     now = 0
-    for i, (event, job) in enumerate(zip(log.event.tolist(), log.about.tolist(), strict=True)):
+    for i in range(log.event_at.size):
+        event, job = log.event[i], log.about[i]
         if event == ENDED:
-            now -= int(cpus[job])
+            now -= cpus[job]
         elif (event == SUBMITTED and log.eligible[job] <= log.submit[job]) or event == ELIGIBLE_NOW:
             if waits[job]:
-                heappush(waiting, (int(log.cpus[job]), job))
+                heappush(waiting, (log.cpus[job], job))
         elif event == STARTED:
             started[job] = True
             if log.end[job] > log.start[job]:
-                now += int(cpus[job])
-        while waiting and started[waiting[0][1]]:
+                now += cpus[job]
+        while len(waiting) > 0 and started[waiting[0][1]]:
             heappop(waiting)
-        used[i], least[i] = now, waiting[0][0] if waiting else NOBODY
-    return used, least
+        used[i] = now
+        least[i] = waiting[0][0] if len(waiting) > 0 else NOBODY

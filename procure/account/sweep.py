@@ -172,6 +172,19 @@ def _expected_end(log, job):
 
 
 @part
+def _first_behind(log, work, end):
+    """Return the place of the first running job that is expected to end at some moment or later."""
+    low, high = 0, work.counters[N_RUNNING]
+    while low < high:
+        middle = (low + high) // 2
+        if _expected_end(log, work.running[middle]) < end:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
 def _emptiest(groups, work, group, first, until):
     """Return the node with the most CPUs free of those that a group may use and that its job does not have yet."""
     best = -1
@@ -198,19 +211,18 @@ def _run(log, groups, centre, work, job, sign):
         if owner >= 0:
             work.jobs_of[owner] -= sign
             work.cpus_of[owner] -= sign * log.cpus[job]
-    n = work.counters[N_RUNNING]
+    n, end = work.counters[N_RUNNING], _expected_end(log, job)
     if sign < 0:
-        end, at = _expected_end(log, job), n
-        while at > 0 and _expected_end(log, work.running[at - 1]) > end:
-            work.running[at] = work.running[at - 1]
-            at -= 1
-        work.running[at] = job
+        place = _first_behind(log, work, end + 1)
+        for i in range(n, place, -1):
+            work.running[i] = work.running[i - 1]
+        work.running[place] = job
         work.counters[N_RUNNING] = n + 1
         return
-    at = 0
-    while work.running[at] != job:
-        at += 1
-    for i in range(at, n - 1):
+    place = _first_behind(log, work, end)
+    while work.running[place] != job:
+        place += 1
+    for i in range(place, n - 1):
         work.running[i] = work.running[i + 1]
     work.counters[N_RUNNING] = n - 1
 

@@ -98,7 +98,8 @@ def simulate(
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
     run = run_simulation(job_table, node_table, policy, **options)
     _say(run, policy, node_table)
-    common.write_to(out, run.schedule, "the schedule")
+    if out is not None:  # else none is made, which takes as much memory as the jobs
+        common.write_to(out, run.schedule, "the schedule")
     if gantt is not None:
         _draw(run.schedule, gantt)
     common.note(limit_note(kill_at_limit, {policy: run.metrics["n_killed"]}, len(job_table)))
@@ -120,6 +121,8 @@ def simulate(
 
 def _say(run: Run, policy: str, nodes: pd.DataFrame) -> None:
     """Say which jobs were set aside."""
+    if policy.partition(":")[0] != "slurm" and not run.metrics["n_unrunnable"]:
+        return
     site_options.note_rejections(policy, run.schedule, nodes)
     unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]
     if len(unrunnable) and policy.partition(":")[0] != "slurm":
