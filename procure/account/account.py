@@ -217,7 +217,8 @@ def _accounted(
         if not laid.centre.pause.any():
             pause = np.full(len(laid.jobs), infer_pause(work.seconds), np.int64)
             laid = laid._replace(centre=laid.centre._replace(pause=pause))
-    account = _summed(laid, _pass(laid), limits, outages)
+        del work  # as large as that of the last pass
+    account = _summed(laid, _pass(laid, last=True), limits, outages)
     if node_days:
         said = f"the site's events take nodes away for {node_days:,.1f} node-days of the log: `outage` goes by them"
         account = replace(account, notes=(*account.notes, said))
@@ -241,8 +242,11 @@ def _of_log(jobs: pd.DataFrame, laid: Laid) -> list[str]:
     return [f"{counted(n, 'job')} {what}" for what, n in counts.items() if n]
 
 
-def _pass(laid: Laid) -> Work:
+def _pass(laid: Laid, last: bool = False) -> Work:
+    """Book every wait; only in the ``last`` pass nothing is kept of what shows a limit."""
     work = make_work(laid)
+    if last:
+        work = work._replace(kept=work.kept[:, :0].copy())
     sweep(laid.log, laid.groups, laid.centre, work)
     return work
 

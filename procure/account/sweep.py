@@ -81,8 +81,8 @@ class Work(NamedTuple):
     active: np.ndarray  # int64[n_groups], groups of which some wait
     place: np.ndarray  # int64[n_groups]
     n_waiting: np.ndarray  # int64[n_groups]
-    unused: np.ndarray  # int64[3, n_groups]: CPUs, MB, GPUs free on nodes that the group may use
-    fitting: np.ndarray  # int64[4, n_groups]: nodes that hold it by CPUs; and memory; and GPUs; and are there
+    unused: np.ndarray  # int64[n_groups, 3]: CPUs, MB, GPUs free on nodes that the group may use
+    fitting: np.ndarray  # int64[n_groups, 4]: nodes that hold it by CPUs; and memory; and GPUs; and are there
     jobs_of: np.ndarray  # int64[n_owners], running
     cpus_of: np.ndarray  # int64[n_owners], running
     stretch: np.ndarray  # int64[n], s, how long there has been room for a job
@@ -92,7 +92,7 @@ class Work(NamedTuple):
     upper: np.ndarray  # int64[n_causes], s for which it would do
     seen: np.ndarray  # int64[n_owners], the stretch in which an owner's next job was looked at
     beside: np.ndarray  # int64[3, n_owners], s with room for the next job: all; at the most jobs; at the most CPUs
-    kept: np.ndarray  # int64[n_kinds, n, 2], s that a job waited so: at the most of its user, account …
+    kept: np.ndarray  # int64[n_kinds, n, 2], s that a job waited so: at the most of its user, …; or [n_kinds, 0, 2]
 
 
 class Stretch(NamedTuple):
@@ -104,36 +104,48 @@ class Stretch(NamedTuple):
 
 
 @part
-def _weigh(groups, centre, work, node, group, sign):
-    """Count a node as it is now in (1), or out of (−1), what a group has."""
-    if not groups.may_use[group, node]:
-        return
-    free = work.free
-    for what in range(3):
-        work.unused[what, group] += sign * max(0, free[what, node])
+def _room(work, node):
+    """Return the CPUs, MB and GPUs that a node has free, and its CPUs that are not there."""
+    return work.free[0, node], work.free[1, node], work.free[2, node], work.free[3, node]
+
+
+@part
+def _holds(groups, centre, node, group, room):
+    """Return by how many of CPUs, memory, GPUs and what is there a node with so much room holds a group's request."""
     need = centre.cpus[node] if groups.whole[group] else groups.cpus[group]
-    if free[0, node] >= need:
-        work.fitting[0, group] += sign
-        if free[1, node] >= groups.mem[group]:
-            work.fitting[1, group] += sign
-            if free[2, node] >= groups.gpus[group]:
-                work.fitting[2, group] += sign
-                if free[0, node] - free[3, node] >= need:
-                    work.fitting[3, group] += sign
+    if room[0] < need:
+        return 0
+    if room[1] < groups.mem[group]:
+        return 1
+    if room[2] < groups.gpus[group]:
+        return 2
+    return 4 if room[0] - room[3] >= need else 3
 
 
 @part
 def _change(groups, centre, work, node, group, sign, missing):
     """Take a share of a group from a node (−1) or give it back (1); ``missing`` CPUs go or come."""
-    for i in range(work.counters[N_ACTIVE]):
-        _weigh(groups, centre, work, node, work.active[i], -1)
+    before = _room(work, node)
     if group >= 0:
         work.free[0, node] += sign * (centre.cpus[node] if groups.whole[group] else groups.cpus[group])
         work.free[1, node] += sign * groups.mem[group]
         work.free[2, node] += sign * groups.gpus[group]
     work.free[3, node] += missing
+    after = _room(work, node)
+    cpus, mem, gpus = (
+        max(0, after[0]) - max(0, before[0]),
+        max(0, after[1]) - max(0, before[1]),
+        max(0, after[2]) - max(0, before[2]),
+    )
     for i in range(work.counters[N_ACTIVE]):
-        _weigh(groups, centre, work, node, work.active[i], 1)
+        each = work.active[i]
+        if groups.may_use[each, node]:
+            work.unused[each, 0] += cpus
+            work.unused[each, 1] += mem
+            work.unused[each, 2] += gpus
+            now, then = _holds(groups, centre, node, each, after), _holds(groups, centre, node, each, before)
+            for what in range(min(now, then), max(now, then)):
+                work.fitting[each, what] += 1 if now > then else -1
 
 
 @part
@@ -147,10 +159,15 @@ def _join(log, groups, centre, work, job):
         work.active[work.counters[N_ACTIVE]] = group
         work.place[group] = work.counters[N_ACTIVE]
         work.counters[N_ACTIVE] += 1
-        work.unused[:, group] = 0
-        work.fitting[:, group] = 0
+        work.unused[group] = 0
+        work.fitting[group] = 0
         for node in range(centre.cpus.size):
-            _weigh(groups, centre, work, node, group, 1)
+            if groups.may_use[group, node]:
+                room = _room(work, node)
+                for what in range(3):
+                    work.unused[group, what] += max(0, room[what])
+                for what in range(_holds(groups, centre, node, group, room)):
+                    work.fitting[group, what] += 1
 
 
 @part
@@ -242,15 +259,15 @@ def _causes(log, groups, centre, work, job, now):
         ):
             found |= 1 << LIMIT
     n = groups.n_nodes[group]
-    if work.unused[0, group] < n * groups.cpus[group] or work.unused[2, group] < n * groups.gpus[group]:
+    if work.unused[group, 0] < n * groups.cpus[group] or work.unused[group, 2] < n * groups.gpus[group]:
         found |= 1 << FULL
-    elif work.fitting[0, group] < n:
+    elif work.fitting[group, 0] < n:
         found |= 1 << FRAGMENTED
-    elif work.fitting[1, group] < n:
+    elif work.fitting[group, 1] < n:
         found |= 1 << MEMORY
-    elif work.fitting[2, group] < n:
+    elif work.fitting[group, 2] < n:
         found |= 1 << GPUS
-    elif work.fitting[3, group] < n:
+    elif work.fitting[group, 3] < n:
         found |= 1 << OUTAGE
     return found
 
@@ -265,7 +282,7 @@ def _shadow(log, groups, work, head):
     """Return when, by the limits of what runs, there are CPUs for a job, and how many are then left over."""
     group = log.group[head]
     need, pool = log.cpus[head], groups.pool[group]
-    free = work.unused[0, group]
+    free = work.unused[group, 0]
     for i in range(work.counters[N_RUNNING]):
         job = work.running[i]
         if groups.pool[log.group[job]] == pool:
@@ -335,7 +352,8 @@ def _account(log, groups, centre, work, stretch):
                 found |= 1 << RESERVED
         if head < 0 and (found & NO_ROOM) != 0 and (found & ((1 << ELIGIBLE) | (1 << LIMIT))) == 0:
             head = job
-        if (found & (NO_ROOM | (1 << ELIGIBLE) | (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE))) == 0:
+        held = found & (NO_ROOM | (1 << ELIGIBLE) | (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE))
+        if held == 0 and work.kept.shape[1] > 0:
             _beside(log, centre, work, job, stretch)
         _book(centre, work, job, found, dt)
         job = work.following[job]
