@@ -17,7 +17,7 @@ import pytest
 
 from procure._version import __version__
 from procure.errors import TableError
-from procure.files import Archive, code, keep_array, read_archive, whole_file, write_archive
+from procure.files import Archive, code, keep_array, memory, read_archive, whole_file, write_archive
 from procure.files.read import _standard_input
 from procure.packages import read_quotes
 from procure.schemas import JOB, NODE
@@ -272,3 +272,24 @@ def test_a_full_disk_is_said_in_the_words_of_the_system(tmp_path):
     with pytest.raises(TableError, match="No space left on device; free some in"), whole_file(tmp_path / "a.parquet"):
         raise OSError("Error writing bytes to file. Detail: [errno 28] No space left on device")
     assert not list(tmp_path.iterdir())
+
+
+def test_memory_that_does_not_suffice_is_said_before(tmp_path, monkeypatch):
+    """A note where it is scarce, an error where jobs can never fit; a job's cgroup counts as a machine's memory."""
+    path = tmp_path / "jobs.parquet"
+    generate(seed=1, n_jobs=1_000).to_parquet(path)
+    assert memory.jobs_in(path) == 1_000
+    group = tmp_path / "root/job"
+    group.mkdir(parents=True)
+    (group / "memory.max").write_text("300000000\n")
+    (group / "memory.current").write_text("100000000\n")
+    (tmp_path / "own").write_text("0::/job\n")
+    assert [*memory._limits(tmp_path / "own", tmp_path / "root")] == [(200_000_000, 300_000_000)]
+    monkeypatch.setattr(memory, "_limits", lambda *where: [(200_000_000, 300_000_000)])
+    said = memory.lacking("its 1,000 jobs", 1_000, 1_000, "take fewer weeks")
+    assert said == (
+        "its 1,000 jobs need about 0.3 GB of memory, and 0.2 of 0.3 GB are free, enough for 0 jobs; take fewer weeks, "
+        "or a machine with more memory"
+    )
+    with pytest.raises(TableError, match=r"its jobs need about 1\.2 GB of memory, and 0\.2 of 0\.3 GB are free"):
+        memory.lacking("its jobs", 1_000_000, 1_000, "take fewer weeks")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common
+from procure.files import memory
 from procure.workload import Imported, LogSettings, read_log
 from procure.workload.presets import ColumnMap, load_preset, parse_column
 
@@ -40,4 +41,5 @@ def import_log(log: Path, how: LogSettings, keep_unfinished: bool = False) -> Im
     """Read a raw log; what its format is, its first lines tell where no option does."""
     with common.bad_option("--preset"):
         how.preset is None or load_preset(how.preset)
+    common.note_memory(log, memory.OF_LOGGED)
     return read_log(log, how, keep_unfinished=keep_unfinished, shape="tasks")

@@ -10,6 +10,7 @@ import typer
 
 from procure.cli import common, study_options
 from procure.explorer.run import search as search_packages
+from procure.files import memory
 from procure.packages.enumerate import TooManyPackages
 from procure.page.names import head
 from procure.recommender.evaluate import evaluate as evaluate_study
@@ -19,9 +20,12 @@ from procure.settings import MOST_COUNTED
 from procure.study import Study
 from procure.study.check import plan_size, say_size
 from procure.sweep import FarmOptions, Plan, load_plan, run_sweep
+from procure.sweep.protocol import n_local_workers
 from procure.sweep.store import study_status
 from procure.text import counted
 
+OF_RUN = 600
+"""Bytes of a worker's own for each job of its workload, under a policy that keeps most."""
 _OF_SWEEP, _OF_FORWARD = ("truth", "rule", "hit_threshold"), ("cut",)
 
 
@@ -64,6 +68,7 @@ def sweep(
     if dry_run:
         common.print_record(_planned(plan), output, f"{path} would compute:")
         return
+    _note_memory(plan, farm)
     with study_options.interruptible(f"computed is kept, and `procure sweep {path}` goes on from there"):
         summary = run_sweep(plan, farm, note=common.note, options=replace(workers, folder=study.folder), shard=part)
     record = summary._asdict() | {"results": str(summary.results)}
@@ -73,6 +78,16 @@ def sweep(
     common.print_record(record, output, f"{study.name}: sweep finished")
     if part:
         common.note(f"when all shards are done: procure study status {path} --merge")
+
+
+def _note_memory(plan: Plan, farm: str) -> None:
+    """Say that workers on this machine will hardly fit into its memory; that they never will is an error."""
+    n, workers = max(map(len, plan.workloads.values()), default=0), n_local_workers() if farm == "local" else 1
+    if farm in ("serial", "local"):
+        what = f"{counted(workers, 'worker')} with a workload of {n:,} jobs"
+        remedy = "take fewer weeks (`procure workload slice`) or fewer workers (`taskset`)"
+        if (said := memory.lacking(what, n, OF_RUN, remedy, workers)) is not None:
+            common.note(f"careful: {said}")
 
 
 def _shard(text: str) -> tuple[int, int]:
