@@ -29,6 +29,7 @@ import psutil
 
 import procure.sweep.connect as driver_connect
 import procure.sweep.run as driver
+from procure.page.vega import image
 from procure.study import load_plan, load_study
 from procure.sweep import FarmOptions, read_results
 from procure.workload.generate import generate, load_recipe
@@ -82,17 +83,19 @@ def cost(*words: str) -> tuple[float, str]:
 
 def plot(found: dict[str, dict[int, float]], out: Path) -> None:
     """Draw processor time by size, both logarithmic, beside a line of cost in proportion."""
-    from matplotlib.figure import Figure
-
-    axes = (figure := Figure(figsize=(5, 4), layout="constrained")).subplots()
-    for name, spent in found.items():
-        axes.loglog(list(spent), list(spent.values()), marker="o", label=name)
-    sizes = sorted({n for spent in found.values() for n in spent})
-    least = min(spent[sizes[0]] for spent in found.values())
-    axes.loglog(sizes, [least * n / sizes[0] for n in sizes], "k:", label="in proportion")
-    axes.set(xlabel="jobs", ylabel="processor time (s)")
-    axes.legend()
-    figure.savefig(out)
+    rows = [{"command": name, "jobs": n, "s": each} for name, spent in found.items() for n, each in spent.items()]
+    sizes, least = sorted({row["jobs"] for row in rows}), min(row["s"] for row in rows)
+    rows += [{"command": "in proportion", "jobs": n, "s": least * n / sizes[0]} for n in sizes]
+    spec = {
+        "data": {"values": rows},
+        "mark": {"type": "line", "point": True},
+        "encoding": {
+            "x": {"field": "jobs", "type": "quantitative", "scale": {"type": "log"}},
+            "y": {"field": "s", "type": "quantitative", "scale": {"type": "log"}, "title": "processor time (s)"},
+            "color": {"field": "command", "type": "nominal"},
+        },
+    }
+    out.write_bytes(image(spec, "svg"))
 
 
 def commands(sizes: list[int], asked: list[str], out: Path | None) -> None:
