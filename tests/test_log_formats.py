@@ -186,21 +186,22 @@ def test_a_run_of_decades_is_an_error(tmp_path):
 
 def test_gpus_of_an_allocation_are_not_lost(tmp_path):
     """AllocTRES beside a request without GPUs, AllocGRES of all nodes, and a share of a GPU, which is said."""
-    header = f"{SACCT}|ReqTRES|AllocTRES|AllocGRES"
+    header = f"{SACCT}|ReqTRES|AllocTRES|AllocGRES|ReqGRES"
     start = "a|2024-01-02T10:00:00|2024-01-02T10:10:00|2024-01-02T11:10:00|COMPLETED|02:00:00|8|8Gn|2|01:00:00"
     found = sacct(
         tmp_path,
-        f"1|{start}|cpu=8,node=2|cpu=8,node=2,gres/gpu:v100=4|",
-        f"2|{start}|||gpu:a100:6",
-        f"3|{start}|cpu=8,node=2|cpu=8,node=2,gres/shard=4|",
-        f"4|{start}|||7696487:4",
-        f"5|{start}|cpu=8,node=2,gres/gpu=5||",
-        f"6|{start}|||gpu:3090:4",
-        f"7|{start}|||PER_NODE:gpu:1g.5gb:7",
+        f"1|{start}|cpu=8,node=2|cpu=8,node=2,gres/gpu:v100=4||",
+        f"2|{start}|||gpu:a100:6|",
+        f"3|{start}|cpu=8,node=2|cpu=8,node=2,gres/shard=4||",
+        f"4|{start}|||7696487:4|",
+        f"5|{start}|cpu=8,node=2,gres/gpu=5|||",
+        f"6|{start}|||gpu:3090:4|",
+        f"7|{start}|||PER_NODE:gpu:1g.5gb:7|",
+        f"8|{start}|||gpu:4|gpu:2",
         header=header,
     )
-    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3, 2, 7]
-    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", "", "3090", "1g.5gb"]
+    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3, 2, 7, 2]
+    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", "", "3090", "1g.5gb", ""]
     assert any("shard" in note for note in found.notes) and any("1 job asked for GPUs" in one for one in found.notes)
 
 

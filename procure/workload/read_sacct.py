@@ -380,6 +380,8 @@ def _gpus(
     each, model = np.nan_to_num(asked["gpu"]) / n_nodes, asked["gpu_type"]
     held = np.nan_to_num(got["gpu"]) / np.maximum(np.nan_to_num(got["node"], nan=1.0), 1.0)
     wanted, listed = (_gres(log.text(name), n_nodes) for name in ("ReqGRES", "AllocGRES"))
+    # A request is a node's where each of its nodes got as many.
+    wanted = np.where(listed[0] == wanted[0] * n_nodes, listed[0], wanted[0]), wanted[1]
     for is_got, (n, kind) in ((False, wanted), (True, (held, got["gpu_type"])), (True, listed)):
         more = (each == 0) & (n > 0)
         if is_got and (found := int((more & log.ledger.keep).sum())):
