@@ -213,7 +213,7 @@ def test_limits_of_memory_that_are_not_modelled_are_listed(folder):
     more = "MaxMemPerCPU=2000\nMaxMemPerNode=8000\nOverTimeLimit=5\nPartitionName=fat Nodes=n1 MaxMemPerNode=9000\n"
     (folder / "slurm.conf").write_text(CONF + more)
     found = {each.setting for each in read_slurm(folder).rules.not_understood}
-    assert {"maxmempercpu", "maxmempernode", "overtimelimit", "fat maxmempernode"} <= found
+    assert {"maxmempercpu", "maxmempernode", "overtimelimit", "partition fat maxmempernode"} <= found
 
 
 def test_a_file_with_bars_that_is_no_table_of_accounts_is_left_alone(folder):
