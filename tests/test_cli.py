@@ -115,7 +115,7 @@ BAD_VALUES = [
     ("recommend STUDY --pareto wait", "two axes"),
     ("recommend STUDY --pareto wait,colour", "colour"),
     ("recommend STUDY --pareto wait,cost --rule published", "--rule"),
-    ("recommend STUDY --constraint wait<=1h", "did you mean"),
+    ("recommend STUDY --constraint waits<=1h", "did you mean"),
     ("search STUDY --set search.share=2", "search.share: 2 was given"),
     ("search STUDY --method magic", "is unknown"),
     ("recommend STUDY -k ten", "'ten' was given; a whole number is needed"),
