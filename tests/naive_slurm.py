@@ -12,7 +12,7 @@ import math
 from itertools import pairwise
 
 from procure.site.layout import Layout
-from procure.site.limits import MINUTES, RUN_MINUTES, USED
+from procure.site.limits import DIFFERENT, MINUTES, RUN_MINUTES, USED
 from procure.site.model import Site
 from procure.site.names import DOWN, DRAINED
 
@@ -546,6 +546,8 @@ class NaiveSlurm:
         limit = self.jobs["limit"][job]
         for i in range(limits.first[job], limits.first[job + 1]):
             row, amount, bound = limits.row[i], float(limits.amount[i]), limits.bound[limits.row[i]]
+            if limits.kind[row] == DIFFERENT:
+                continue
             used = self.used[row]
             minutes = (self.run_until[row] - used * self.now) / 60 + amount * limit / 60
             if limits.kind[row] == RUN_MINUTES:
@@ -611,6 +613,10 @@ class NaiveSlurm:
                 continue
             closed = self.closed_nodes(job, self.now, self.jobs["limit"][job]) | blocked_nodes
             nodes = self.find(job, closed, [])
+            if nodes is not None and self.over_nodes(job, nodes):
+                if rules.assoc_limit_stop:
+                    blocked_partitions.add(partition)
+                continue
             if nodes is not None:
                 self.begin(job, nodes)
                 rejected_array = -1
@@ -621,6 +627,17 @@ class NaiveSlurm:
             elif not self.may_overtake(job):
                 blocked_partitions.add(partition)
                 blocked_nodes |= {n for n in range(self.n_nodes) if self.layout.partition_nodes[partition, n]}
+
+    def over_nodes(self, job: int, nodes) -> bool:
+        """acct_policy: a limit on nodes counts different ones, when they have been chosen."""
+        limits = self.layout.limits
+        of = {other: limits.row[limits.first[other] : limits.first[other + 1]].tolist() for other in [job, *self.bound]}
+        for row in of[job]:
+            if limits.kind[row] == DIFFERENT:
+                on = {node for other in self.bound if row in of[other] for node in self.on_nodes[other]}
+                if len(on | set(nodes)) > limits.bound[row]:
+                    return True
+        return False
 
     def may_overtake(self, job: int) -> bool:
         """slurm.conf: bf_min_age_reserve and bf_min_prio_reserve; such a job reserves nothing."""
@@ -658,6 +675,8 @@ class NaiveSlurm:
                 self.more_cpus[job] = sum(self.totals[0][node] - self.jobs["cpus"][job] for node in nodes)
             if closed is not None:
                 self.preempt(job, closed)
+            if now and self.over_nodes(job, nodes):
+                continue
             if now:
                 self.begin(job, nodes)
                 if self.jobs["whole"][job]:  # Slurm 22.05 sets such nodes aside in its table as well

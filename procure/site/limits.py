@@ -13,9 +13,10 @@ import numpy as np
 
 from procure.site.model import Association, Limits, Qos, Site
 
-SUM, RUN_MINUTES, MINUTES, USED = range(4)
+SUM, RUN_MINUTES, MINUTES, USED, DIFFERENT = range(5)
 """What a row counts: an amount while jobs run, that times the minutes left of their limits, these and the minutes used
-so far (AccountingStorageEnforce=safe), or the minutes used alone: a job starts as long as they are below the bound."""
+so far (AccountingStorageEnforce=safe), the minutes used alone: a job starts as long as they are below the bound, or
+the different nodes that its running jobs are on."""
 TRES = ("cpu", "mem", "node", "gres/gpu", "billing")
 JOBS = "jobs"
 
@@ -25,6 +26,7 @@ class LimitRows(NamedTuple):
 
     bound: np.ndarray  # float64[n_rows]
     kind: np.ndarray  # int64[n_rows], `SUM`, `RUN_MINUTES`, `MINUTES` or `USED`
+    place: np.ndarray  # int64[n_rows], number of each row of `DIFFERENT` nodes among these; −1 = another kind
     lasting: np.ndarray  # bool[n_rows], use does not decay (a QOS with NoDecay)
     first: np.ndarray  # int64[n_jobs + 1]
     row: np.ndarray  # int64[…], rows of job j: row[first[j]:first[j + 1]]
@@ -39,6 +41,7 @@ class _Rows:
         self.lasting: list[bool] = []
 
     def row(self, scope: tuple[Any, ...], kind: int, what: str, bound: float, lasting: bool = False) -> int:
+        kind = DIFFERENT if kind == SUM and what == "node" else kind
         key = (*scope, kind, what)
         if key not in self.number:
             self.number[key] = len(self.bound)
@@ -85,8 +88,10 @@ def limit_rows(
             row.append(rows.row(("license", name), SUM, "license", site.licenses.get(name, 0)))
             amount.append(float(n))
         first.append(len(row))
+    kind = np.array(rows.kind, np.int64)
+    place = np.where(kind == DIFFERENT, np.cumsum(kind == DIFFERENT) - 1, -1)
     return LimitRows(
-        np.array(rows.bound, np.float64), np.array(rows.kind, np.int64), np.array(rows.lasting, bool),
+        np.array(rows.bound, np.float64), kind, place.astype(np.int64), np.array(rows.lasting, bool),
         np.array(first, np.int64),
         np.array(row, np.int64), np.array(amount, np.float64),
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from procure.simulator.kernel import part
-from procure.site.limits import MINUTES, RUN_MINUTES, USED
+from procure.site.limits import DIFFERENT, MINUTES, RUN_MINUTES, USED
 from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NOW, SORTED
 
 
@@ -216,6 +216,8 @@ def held(own, job):
         return True
     for i in range(limits.first[job], limits.first[job + 1]):
         row, amount = limits.row[i], limits.amount[i]
+        if limits.kind[row] == DIFFERENT:  # `over_nodes`
+            continue
         used = work.used[0, row]
         value = used + amount
         if limits.kind[row] == USED:
@@ -229,3 +231,27 @@ def held(own, job):
         if value > limits.bound[row]:
             return True
     return False
+
+
+@part
+def over_nodes(own, job, n):
+    """Say whether the nodes in ``chosen`` would make too many different ones for a limit: Slurm looks once it chose."""
+    work, limits = own.work, own.limits
+    for i in range(limits.first[job], limits.first[job + 1]):
+        row, different = limits.row[i], 0
+        if limits.kind[row] == DIFFERENT:
+            for k in range(n):
+                different += work.jobs_on[limits.place[row], work.chosen[k]] == 0
+            if work.used[0, row] + different > limits.bound[row]:
+                return True
+    return False
+
+
+@part
+def count_nodes(own, job, row, by):
+    """Let a limit on different nodes count those of a job (1), or count them no longer (−1)."""
+    work, place = own.work, own.limits.place[row]
+    for k in range(own.node_first[job], own.node_first[job] + work.n_held[job]):
+        before = work.jobs_on[place, work.on[k]]
+        work.jobs_on[place, work.on[k]] += by
+        work.used[0, row] += int(before + by > 0) - int(before > 0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part
 from procure.site.earliest import add_closed, closed_from, earliest, is_counted, not_before, shut_others
-from procure.site.order import eligible, held, note_eligible, sort_queue
+from procure.site.limits import DIFFERENT
+from procure.site.order import count_nodes, eligible, held, note_eligible, over_nodes, sort_queue
 from procure.site.place import find_now, taken
 from procure.site.preempt import preempt, preemptors_first
 from procure.site.room import join, note_limit, note_parts, when_room
@@ -52,6 +53,9 @@ def begin(own, job, n):
     note_parts(own, job)
     for i in range(limits.first[job], limits.first[job + 1]):
         row, amount = limits.row[i], limits.amount[i]
+        if limits.kind[row] == DIFFERENT:
+            count_nodes(own, job, row, 1)
+            continue
         work.used[0, row] += amount
         work.used[1, row] += amount * (now + jobs.limit[job])
     if jobs.array[job] >= 0:
@@ -137,6 +141,10 @@ def main_pass(own, full):
             work.closed[word] = work.blocked[word]
         add_closed(own, job, work.now[NOW], work.closed)
         n = find_now(own, job, work.closed, -1)
+        if n > 0 and over_nodes(own, job, n):
+            if rules.limit_stops:
+                work.partition_blocked[partition] = 1
+            continue
         if n > 0:
             begin(own, job, n)
             rejected_array = -1
@@ -287,6 +295,8 @@ def backfill(own):
         _note_whole(own, job, n)
         preempts = start <= now and work.now[BY_PREEMPTION] != 0
         if start <= now and not preempts:
+            if over_nodes(own, job, n):
+                continue
             begin(own, job, n)
             if jobs.whole[job]:
                 promise(own, now, now + jobs.limit[job], n)

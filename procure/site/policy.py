@@ -19,8 +19,9 @@ from procure.simulator.state import WAIT, State
 from procure.site.bought import idle_kinds, read_joins, say_idle, with_bought
 from procure.site.change import changed, split_changes
 from procure.site.layout import NO_NODES, Layout, lay_out
+from procure.site.limits import DIFFERENT
 from procure.site.model import Partition, Priority, Site
-from procure.site.order import charge, decay, eligible, enqueue, fair_shares
+from procure.site.order import charge, count_nodes, decay, eligible, enqueue, fair_shares
 from procure.site.place import taken
 from procure.site.plan import backfill, main_pass
 from procure.site.preempt import end_at_once, n_in
@@ -85,6 +86,9 @@ def _unbind(own, job):
     work.bound[job] = 0
     for i in range(limits.first[job], limits.first[job + 1]):
         row, amount = limits.row[i], limits.amount[i]
+        if limits.kind[row] == DIFFERENT:
+            count_nodes(own, job, row, -1)
+            continue
         work.used[0, row] -= amount
         work.used[1, row] -= amount * (work.begun[job] + own.jobs.limit[job])
 

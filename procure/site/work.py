@@ -99,6 +99,7 @@ class Work(NamedTuple):
     billed: np.ndarray  # float64[n_jobs], usage of each second
     on: np.ndarray  # int64[sum of n_nodes], nodes of each job
     used: np.ndarray  # float64[3, n_rows], of each limit: sum, sum times end of limit, minutes so far
+    jobs_on: np.ndarray  # int64[n_limits, n_nodes], jobs on each node that each limit on different nodes counts
     usage: np.ndarray  # float64[n_tree]
     level: np.ndarray  # float64[n_tree]
     below: np.ndarray  # float64[n_tree + 1], usage of the children; the last is the root's
@@ -391,7 +392,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), np.zeros(n_jobs),
         ints(n_places),
-        np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
+        np.zeros((3, n_rows)), ints(int((layout.limits.place >= 0).sum()), n_nodes),
+        tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions),
         ints(n_slices + 1), ints(n_slices), ints(n_slices), ints(n_slices, n_words), ints(n_slices),
