@@ -54,6 +54,8 @@ def run(
     procure serve run --config /var/lib/procure/config.toml
     procure serve run --config /var/lib/procure/config.toml --check --format json
     """
+    if output is not common.Format.TABLE and not check:
+        raise typer.BadParameter("goes with --check", param_hint="--format")
     place = _place(config)
     if check:
         _check(place, output)
