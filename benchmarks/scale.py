@@ -183,7 +183,7 @@ def swept(folder: Path, workload: str, batch_size: int, sample: int, farm: str, 
     busy = sum(max(0.0, min(at, until) - max(at - kernel, since)) for at, kernel in came)
     at_work = f"{1 - busy / (n * (until - since)):.1%} of {until - since:.0f} s" if until > since else "–"
     print(
-        f"| {farm}, {n} | {done.n_computed:,} by {batch_size} | {clock:.0f} s | {done.kernel_seconds:.0f} s | "
+        f"| {farm}, {n} | {done.n_computed:,} in {len(came):,} | {clock:.0f} s | {done.kernel_seconds:.0f} s | "
         f"{1 - done.kernel_seconds / (n * clock):.1%} | {at_work} | {watch.most / 1e6:.0f} MB | {used:.1f} s | "
         f"{1000 * used / len(came):.1f} ms | {len(came) / max(until - since, 1e-9):.0f} | {sent / 1e6:.1f} MB |",
         flush=True,
@@ -194,10 +194,10 @@ def swept(folder: Path, workload: str, batch_size: int, sample: int, farm: str, 
 def farms(kind: str, runs: int) -> None:
     """Print a row for each number of workers; tables that differ are an error."""
     print(
-        "| Farm, workers | Runs | Clock | In kernels | Overhead, all | While all are at work | Memory of a worker | "
-        "Driver and scheduler | Of these a batch | Batches/s | Sent |\n" + "| --- " * 11 + "|"
+        "| Farm, workers | Runs, batches | Clock | In kernels | Overhead, all | While all are at work "
+        "| Memory of a worker | Driver and scheduler | Of these a batch | Batches/s | Sent |\n" + "| --- " * 11 + "|"
     )
-    size = 2 if kind == "farm" else 5
+    size = 0 if kind == "farm" else 5  # as a study is cut that does not say; so small that 32 workers have enough
     cases = [("local", 2), ("local", 4), ("local", 8)] if kind == "farm" else [("serial", 1), ("slurm", 32)]
     first = None
     with tempfile.TemporaryDirectory(dir=os.environ.get("SCALE_FOLDER")) as folder:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import math
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,24 +17,9 @@ from procure.run import simulate
 from procure.site.model import NodeEvent, Reservation, Site
 from procure.site.store import write_site
 from procure.site.understand import read_slurm
-from procure.site.work import BEFORE
 from procure.tables import JOB, check
 from procure.workload.slurm_text import expand_nodes
 
-CLOCKS = (-1.39, -1.56, -1.69, -1.93, -2.21)
-"""s before the first submission at which Slurm's periodic work began: of 63 runs of 21 scenarios a tenth began later,
-three tenths … nine (`chances`, as the next three). Where a run's log is left out, all count alike."""
-LASTS = (82, 0.49)
-"""ms from the end of a `sleep` that began at the moment of its pass to the end of its job, log-normal: the median of
-these runs, and the standard deviation of the logarithm that their quartiles have (58 and 112)."""
-KNOWN = 34
-"""ms from the second of a submission until Slurm knows the job, the median of these runs."""
-BACKFILL_LATE = 1.001
-"""s that a second of backfill's interval takes, the mean of these runs."""
-LONGEST = 7200
-"""s; no run takes so long."""
-POLL = 1.0025
-"""s from one look of Slurm at what is due to the next."""
 WITHIN = 10
 RIVALS = ("easy", "best-fit")
 MEASURES = ("within", "tau", "rank", "same_kind")
@@ -48,7 +32,6 @@ class RealRun(NamedTuple):
     start: pd.Series  # by job_id, Unix s
     nodes: pd.Series  # by job_id, node names with commas
     load: float  # of the machine, over one minute, when it began
-    sleeps: pd.Series  # by job_id, s: run time as submitted, or what it took if it was ended before
 
 
 class Starts(NamedTuple):
@@ -76,55 +59,21 @@ def read_run(folder: Path, scenario: dict[str, Any]) -> RealRun:
                 continue
             row = runs[-1]
             ended = row["End"].isdigit() and row["State"] in ("COMPLETED", "TIMEOUT", "FAILED")
-            took = int(row["ElapsedRaw"]) if ended else job["run_time"]  # without the time that it was suspended
+            took = job["run_time"]  # as submitted, or what it took if it was ended before
+            if ended and row["State"] != "COMPLETED":
+                took = int(row["ElapsedRaw"])
             found.append(
                 job
                 | {"job_id": name, "submit_time": int(runs[0]["Submit"]), "run_time": took}
                 | {"start": int(row["Start"]), "on": ",".join(expand_nodes(row["NodeList"]))}
-                | {"sleep": job["run_time"] if row["State"] == "COMPLETED" else took}
             )
     frame = pd.DataFrame(found).sort_values("submit_time", kind="stable", ignore_index=True)
     by_name = frame.set_index("job_id")
-    jobs = check(frame.drop(columns=["start", "on", "sleep", "array"], errors="ignore"), JOB)
+    jobs = check(frame.drop(columns=["start", "on", "array"], errors="ignore"), JOB)
     load_file = folder / "load.txt"
     busy = float(load_file.read_text().split()[0]) if load_file.exists() else float("nan")
     assert first <= int(frame["submit_time"].min()) + 5
-    return RealRun(jobs, by_name["start"], by_name["on"], busy, by_name["sleep"])
-
-
-def untold(run: RealRun, site: Site, seed: int) -> tuple[RealRun, Site]:
-    """Return a run as it was submitted, without what its log tells: as one more run that this laboratory might make.
-
-    What is chance in it is drawn: when Slurm began before the first submission, how much later than its sleep each job
-    ends, and whose end brings a pass at once.
-    """
-    random, clock = np.random.default_rng(seed), CLOCKS[seed % len(CLOCKS)]
-    jobs = run.jobs.sort_values("submit_time", kind="stable", ignore_index=True)
-    jobs["run_time"] = run.sleeps[jobs["job_id"]].to_numpy()
-    looks = clock + POLL * np.arange(LONGEST)
-    moments = np.full(LONGEST, -1)
-    seen = (looks >= 0) & (looks < LONGEST)
-    moments[np.floor(looks[seen]).astype(int)] = np.floor(looks[seen] % 1 * 1000)
-    interval, backfill_clock = site.scheduler.bf_interval, clock - BEFORE
-    backfills = backfill_clock + interval * BACKFILL_LATE * np.arange(1, LONGEST // interval)
-    lasts = LASTS[0] * np.exp(LASTS[1] * random.standard_normal(len(jobs)))
-    found: dict[str, Any] = {"clock": clock, "backfill_clock": backfill_clock, "moments": tuple(moments.tolist())}
-    found["backfill_moments"] = _backfill_moments(backfills.tolist(), 0, interval)
-    found |= {"end_moments": tuple(lasts.round().astype(int).tolist()), "submit_moments": (KNOWN,) * len(jobs)}
-    if site.latency.pass_at_end < 1:
-        found["reported_ends"] = tuple((random.random(len(jobs)) < site.latency.pass_at_end).tolist())
-    latency = site.latency.model_copy(update=found)
-    return run._replace(jobs=check(jobs, JOB)), site.model_copy(update={"latency": latency})
-
-
-def _backfill_moments(passes: list[float], began: int, interval: int) -> tuple[int, ...]:
-    """Return the same of backfill: it comes a second later now and then."""
-    found: list[int] = []
-    for before, at in itertools.pairwise([passes[0], *passes]):
-        found += [math.floor(at % 1 * 1000)] * (math.floor(at) - began + 1 - len(found))
-        if math.floor(at) - math.floor(before) == interval + 1:
-            found[math.floor(before) - began + interval] = -1
-    return tuple(found)
+    return RealRun(jobs, by_name["start"], by_name["on"], busy)
 
 
 def site_of(scenario: dict[str, Any], first: int) -> tuple[Site, pd.DataFrame]:
@@ -192,8 +141,7 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
     """Return one row: Slurm against itself, and procure, EASY and best fit against each run of Slurm, as means."""
     scenario = load(scenario_file)
     real: list[Starts] = []
-    rows: dict[str, list[dict[str, float]]] = {name: [] for name in ("slurm", "procure", "as read", *RIVALS)}
-    drawn: list[tuple[int, Starts]] = []
+    rows: dict[str, list[dict[str, float]]] = {name: [] for name in ("slurm", "procure", *RIVALS)}
     loads, n_jobs = [], 0
     for folder in folders:
         run = read_run(folder, scenario)
@@ -204,20 +152,12 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
         real.append(mine)
         loads.append(run.load)
         n_jobs = max(n_jobs, len(run.jobs))
-        for seed in range(len(CLOCKS)):
-            found = simulated(*untold(run, site, seed), nodes, "slurm", kind)
-            rows["procure"].append(agreement(mine, found) | _waits(found))
-            drawn.append((len(real) - 1, found))
-        found = simulated(untold(run, site, 0)[0], site, nodes, "slurm", kind)
-        rows["as read"].append(agreement(mine, found) | _waits(found))
-        for policy in RIVALS:
+        for name, policy in (("procure", "slurm"), *zip(RIVALS, RIVALS, strict=True)):
             found = simulated(run, site, nodes, policy, kind)
-            rows[policy].append(agreement(mine, found) | _waits(found))
+            rows[name].append(agreement(mine, found) | _waits(found))
     rows["slurm"] = [agreement(a, b) for a, b in itertools.combinations(real, 2)]
-    near = [[_near(one, real[:i] + real[i + 1 :]) for i, one in each] for each in (enumerate(real), drawn)]
-    n_near = " ".join(f"{sum(each)} of {len(each)}" for each in near) if len(real) > 2 else "–"
     waits = _mean([_waits(each) for each in real])
-    row: dict[str, Any] = {"scenario": scenario["name"], "n_jobs": n_jobs, "runs": len(folders), "n_near": n_near}
+    row: dict[str, Any] = {"scenario": scenario["name"], "n_jobs": n_jobs, "runs": len(folders)}
     row["load"] = float(np.nanmean(loads)) if not np.isnan(loads).all() else float("nan")
     for name, each in rows.items():
         means = _mean(each)
@@ -227,16 +167,9 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
     return row
 
 
-def _near(one: Starts, others: list[Starts]) -> bool:
-    """Say whether a run is as near to the others as they are to each other, or at most 0.03 below in each measure."""
-    to = _mean([agreement(one, other) for other in others])
-    among = _mean([agreement(a, b) for a, b in itertools.combinations(others, 2)])
-    return all(to[measure] >= value - 0.03 for measure, value in among.items() if measure != "same_kind")
-
-
 def as_markdown(row: dict[str, Any]) -> str:
-    """Write a row for people: Slurm / procure as one more run / procure as a user has it / EASY / best fit."""
-    names = ("slurm", "procure", "as read", *RIVALS)
+    """Write a row for people: Slurm / procure / EASY / best fit."""
+    names = ("slurm", "procure", *RIVALS)
 
     def cell(measure: str, digits: int, shown: tuple[str, ...] = names) -> str:
         values = [row[f"{measure} {name}"] for name in shown]
@@ -244,12 +177,12 @@ def as_markdown(row: dict[str, Any]) -> str:
 
     cells = [row["scenario"], row["n_jobs"], row["runs"], f"{row['load']:.0f}"]
     cells += [cell("within", 2), cell("tau", 2), cell("rank", 2), cell("mean", 0), cell("p95", 0)]
-    cells += [cell("same_kind", 2, ("slurm", "procure")), row["n_near"]]
+    cells += [cell("same_kind", 2, ("slurm", "procure"))]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
 HEAD = (
     "| Scenario | Jobs | Runs | Load | Within 10 s | Kendall's tau | Rank correlation of waits | Mean wait, s | p95, s "
-    "| Same kind of node | As near |\n"
-    "| --- | --: | --: | --: | --- | --- | --- | --- | --- | --- | --- |"
+    "| Same kind of node |\n"
+    "| --- | --: | --: | --: | --- | --- | --- | --- | --- | --- |"
 )

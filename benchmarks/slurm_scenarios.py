@@ -7,8 +7,9 @@ machine, with its files in a folder of its own); its daemons are started again w
     python benchmarks/slurm_scenarios.py real benchmarks/slurm_scenarios/qos.toml --lab /tmp/lab1 --out runs/qos-1
     python benchmarks/slurm_scenarios.py compare benchmarks/slurm_scenarios/qos.toml runs/qos-*
 
-`compare` prints a row: in each cell one run of Slurm against another, then procure, EASY and best fit against the runs,
-each a mean over all of them: procure with the clocks that each run's log tells, last with five clocks that it does not.
+`compare` prints a row: in each cell one run of Slurm against another, then procure, EASY and best fit against the
+runs, each a mean over all of them.
+Jobs and site are those of the scenario file; `slurm_road.py` goes an administrator's road.
 """
 
 from __future__ import annotations

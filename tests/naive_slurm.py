@@ -74,20 +74,15 @@ class NaiveSlurm:
         self.until = [-1] * self.n_jobs
         self.grace_end: dict[int, int] = {}
         latency = site.latency
-        backfill_clock = latency.clock - BEFORE if latency.backfill_clock is None else latency.backfill_clock
+        backfill_clock = latency.clock - BEFORE
         started = math.floor(latency.clock)
         self.asked, self.asked_from = True, started  # the nodes have just registered
         self.reported = False
         self.moment = 0
         share = 0.0 if site.scheduler.defer else latency.pass_at_end
         self.reports = [math.fmod(n * (math.sqrt(5) - 1) / 2, 1) < share for n in range(1, self.n_jobs + 1)]
-        self.reports = list(latency.reported_ends) or self.reports
-        self.priorities_at = math.floor(latency.clock % 1 * 1000)
-        self.main_moments = latency.moments or (self.priorities_at,)
-        self.backfill_moments = latency.backfill_moments or (math.floor(backfill_clock % 1 * 1000),)
-        self.end_moments = list(latency.end_moments) or [BEYOND] * self.n_jobs
+        self.main_at, self.backfill_at = (math.floor(one % 1 * 1000) for one in (latency.clock, backfill_clock))
         self.bound: set[int] = set()
-        self.submit_moments = list(latency.submit_moments) or [0] * self.n_jobs
         self.begun_at = [0] * self.n_jobs
         self.just_begun: set[int] = set()
         self.n_submitted = 0
@@ -141,29 +136,20 @@ class NaiveSlurm:
         """The second in which the periodic work began."""
         return math.floor(self.site.latency.clock)
 
-    def come(self, moments, second: int) -> int:
-        """Return when in a second a periodic work comes, ms; −1 = not in it."""
-        return moments[min(max(second, 0), len(moments) - 1)]
-
-    def due(self, second: int, moments) -> int:
-        """Return when a scheduler comes that is due in a second: a second later if it does not come in it."""
-        return second + 1 if self.come(moments, second) < 0 else second
-
     def catch_up(self) -> None:
         """Let the passes come that were due while nothing waited that they could start, one after another."""
         rules = self.rules
         while True:
-            full = self.due(self.last_full + rules.sched_interval, self.main_moments)
+            full = self.last_full + rules.sched_interval
             asked = full
             if self.asked:
                 asked = max(self.last_schedule + rules.batch_sched_delay, self.asked_from)
-                asked = self.due(asked, self.main_moments)
             if min(full, asked) >= self.now:
                 break
             self.last_schedule = self.last_pass = min(full, asked)
             self.last_full = full if full <= asked else self.last_full
             self.asked = self.reported = False
-        backfill = self.due(self.last_backfill + rules.bf_interval, self.backfill_moments)
+        backfill = self.last_backfill + rules.bf_interval
         if backfill < self.now:
             self.last_backfill = backfill
 
@@ -174,8 +160,8 @@ class NaiveSlurm:
     def see(self, at: int) -> None:
         """Take in what ends and is submitted up to a moment, ms, and compute priorities when that is due."""
         period = self.site.priority.calc_period
-        while (calc := self.last_calc + period) * 1000 + self.priorities_at <= at:
-            self.take_in(calc * 1000 + self.priorities_at)
+        while (calc := self.last_calc + period) * 1000 + self.main_at <= at:
+            self.take_in(calc * 1000 + self.main_at)
             self.decay(calc)
         self.take_in(at)
 
@@ -185,7 +171,7 @@ class NaiveSlurm:
         self.asked = True
 
     def take_in(self, at: int) -> None:
-        may_see = self.now + (at > self.now * 1000 + self.come(self.main_moments, self.now))
+        may_see = self.now + (at > self.now * 1000 + self.main_at)
         left = [job for job in self.running if self.over_at(job) <= at and job not in self.just_begun]
         for job in [job for job in left if job in self.bound]:
             self.unbind(job)
@@ -197,19 +183,16 @@ class NaiveSlurm:
                 self.reported = True
             else:
                 self.ask(may_see)
-        while self.n_submitted < self.n_jobs and self.submitted_at(self.n_submitted) <= at:
+        while self.n_submitted < self.n_jobs and self.jobs["submit"][self.n_submitted] * 1000 <= at:
             if not self.layout.rejected[self.n_submitted]:
                 self.waiting.append(self.n_submitted)
                 self.set_priority(self.n_submitted)
             self.ask(may_see)
             self.n_submitted += 1
 
-    def submitted_at(self, job: int) -> int:
-        return self.jobs["submit"][job] * 1000 + self.submit_moments[job]
-
     def over_at(self, job: int) -> int:
         """Return when a job is over, ms: limits count it no longer."""
-        return self.end[job] * 1000 + max(self.end_moments[job] + self.begun_at[job], 0)
+        return self.end[job] * 1000 + BEYOND + self.begun_at[job]
 
     def free_at(self, job: int) -> int:
         """Return when the nodes of a job are free, ms."""
@@ -233,9 +216,8 @@ class NaiveSlurm:
         """
         now, rules = self.now, self.rules
         self.just_begun = set()
-        main, backfill = self.come(self.main_moments, now), self.come(self.backfill_moments, now)
-        steps = [(main, "main"), (backfill, "backfill")]
-        for moment, what in [*sorted((step for step in steps if step[0] >= 0), key=lambda step: step[0]), (999, "")]:
+        steps = [(self.main_at, "main"), (self.backfill_at, "backfill")]
+        for moment, what in [*sorted(steps, key=lambda step: step[0]), (999, "")]:
             self.passes_at_once(now * 1000 + moment)
             self.moment = moment
             full = what == "main" and now - self.last_full >= rules.sched_interval

@@ -69,9 +69,7 @@ def site_case(feature: str, seed: int) -> tuple[Site, pd.DataFrame, pd.DataFrame
         ),
         "latency": Latency(
             job_end=float(rng.choice([0, 0.006, 0.5, 1.8])), pass_at_end=float(rng.choice([0, 0.3, 1])),
-            clock=float(rng.choice([-3, -2.5, -2.013])), backfill_clock=[None, -4, -3.31][rng.integers(3)],
-            **_told(rng, n_jobs),
-            reported_ends=tuple(map(bool, rng.random(n_jobs) < 0.1)) if rng.random() < 0.2 else (),
+            clock=float(rng.choice([-3, -2.5, -2.013])),
         ),
         "select": Select(def_mem_per_cpu_mb=[None, 1500][rng.integers(2)]),
         "partitions": (Partition(name="p", nodes="ALL", default=True),),
@@ -83,18 +81,6 @@ def site_case(feature: str, seed: int) -> tuple[Site, pd.DataFrame, pd.DataFrame
     }  # fmt: skip
     globals()[f"_{feature.replace('-', '_')}"](rng, settings, jobs, nodes)
     return Site(**settings), check(nodes, NODE), check(jobs, JOB)
-
-
-def _told(rng, n_jobs):
-    """What a log told, of one in four sites: at which moments things came, and in some seconds not."""
-    if rng.random() < 0.75:
-        return {}
-    sizes = {"end_moments": n_jobs, "submit_moments": n_jobs, "moments": 400, "backfill_moments": 400}
-    drawn = {name: rng.integers(0, 1000, n) for name, n in sizes.items()}
-    drawn["end_moments"] -= 500
-    for name in ("moments", "backfill_moments"):
-        drawn[name][rng.random(400) < 0.1] = -1
-    return {name: tuple(moments.tolist()) for name, moments in drawn.items()}
 
 
 def _priority(rng, settings, jobs, nodes):

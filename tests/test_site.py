@@ -103,11 +103,10 @@ def test_nodes_are_in_the_order_of_their_names(tmp_path):
     assert "TopologyParam SwitchAsNodeRank" in [each.setting for each in found.rules.not_understood]
 
 
-@pytest.mark.parametrize(("look", "start"), [(397, 14), (398, 11)])
-def test_a_job_is_over_82_ms_after_its_run_time(look, start, tmp_path):
-    """A job of 10 s that began at 1.310 is over at 11.392, its node is free at 11.398: a pass before finds it taken."""
-    latency = Latency(pass_at_end=0, moments=(310,) * 11 + (look,))
-    site = Site(priority=Priority(type="basic"), latency=latency)
+@pytest.mark.parametrize(("node_free", "start"), [(0.918, 12), (0.919, 15)])
+def test_a_job_is_over_82_ms_after_its_run_time(node_free, start, tmp_path):
+    """A job of 10 s that began at 1.310 is over at 11.392; a pass at 12.310 finds its node free by then, or taken."""
+    site = Site(priority=Priority(type="basic"), latency=Latency(pass_at_end=0, job_end=node_free))
     found = started(tmp_path, site, pd.DataFrame({"cpus": [8]}), {"run_time": [10, 10], "cpus_per_node": 8})
     assert found["start_time"].tolist() == [1, start]
 
@@ -596,15 +595,6 @@ def test_qos_that_end_each_other_and_are_requeued_are_refused(tmp_path):
             assert schedule["end_time"].notna().any()
 
 
-def test_ends_that_a_log_told_are_those_of_the_jobs(tmp_path):
-    """Moments of ends are given for every job or for none."""
-    site, nodes, jobs = site_case("qos", 1)
-    latency = Latency(end_moments=(1, 0))
-    write_site(site.model_copy(update={"latency": latency}), nodes, tmp_path)
-    with pytest.raises(TableError, match="end_moments tells of 2 jobs, but there are 40"):
-        simulate(jobs, nodes, Slurm(site=str(tmp_path)), kill_at_limit=False)
-
-
 def started(folder: Path, site: Site, nodes: pd.DataFrame, jobs: dict) -> pd.DataFrame:
     """Simulate jobs of one node and a CPU, or as they say, on a site of one partition."""
     site = site.model_copy(update={"partitions": (Partition(name="p", nodes="ALL", default=True),)})
@@ -624,14 +614,6 @@ def test_of_neighbours_one_node_is_the_fullest_several_or_with_gpus_the_first(n_
     assert started(tmp_path, Site(priority=Priority(type="basic")), nodes, asked)["node_ids"].iloc[0] == found
 
 
-def test_what_comes_within_a_second_comes_in_the_order_that_a_log_told(tmp_path):
-    """The main scheduler at 500 ms sees a submission at 400 and none at 600, which waits until it comes again."""
-    nodes = pd.DataFrame({"cpus": [8]})
-    latency = Latency(clock=-2.5, submit_moments=(400, 600), moments=(500, 500, 500, -1, 500))
-    site = Site(priority=Priority(type="basic"), latency=latency)
-    assert started(tmp_path, site, nodes, {"run_time": [50, 50]})["start_time"].tolist() == [0, 4]
-
-
 @pytest.mark.parametrize(("boot", "starts"), [("04:26:38", [0, 3]), ("04:26:39", [1, 4]), ("05:26:40", [2, 2])])
 def test_periodic_work_goes_by_the_boot_that_a_configuration_shows(boot, starts, tmp_path):
     """It begins 1.5 s after BOOT_TIME: passes come each three seconds from then on, and by periods before it."""
@@ -646,8 +628,8 @@ def test_periodic_work_goes_by_the_boot_that_a_configuration_shows(boot, starts,
 
 
 def test_limits_are_free_at_an_end_before_its_nodes_are(tmp_path):
-    """An end at 497 ms lets the next job of its user start at 500, not on its own node, free 6 ms later."""
-    latency = Latency(clock=-2.5, end_moments=(997, 997), pass_at_end=0, moments=(500,), backfill_moments=(600,))
+    """An end at 2.58 s lets the next job of its user start at 3.5, not on its own node, free a second later."""
+    latency = Latency(clock=-2.5, job_end=1, pass_at_end=0)
     two = {"run_time": [2, 9], "submit_time": [0, 1], "cpus_per_node": 8}
     one_at_once = (Qos(name="q", limits=Limits(max_jobs_per_user=1)),)
     for n_nodes, start in ((2, 3), (1, 6)):

@@ -17,8 +17,6 @@ Tres = dict[str, Annotated[int, Field(ge=0, le=_FAR)]]
 """Amounts of trackable resources by Slurm's names: ``cpu``, ``mem`` (MB), ``node``, ``gres/gpu``, ``gres/gpu:a100``."""
 Moment = Annotated[int, Field(ge=-_FAR, le=_FAR)]
 """Unix seconds."""
-Within = Annotated[int, Field(ge=-1, le=999)]
-"""ms within a second."""
 Weights = dict[str, float]
 Names = tuple[str, ...]
 Mode = Literal["off", "cancel", "requeue", "suspend"]
@@ -197,20 +195,16 @@ class Preemption(Settings):
 class Latency(Settings):
     """How long Slurm itself takes, s; measured on Slurm 22.05 (see docs/claims/site.md)."""
 
+    REMOVED: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("backfill_clock", "moments", "backfill_moments", "end_moments", "submit_moments", "reported_ends"),
+        "only a laboratory's log told it; leave it out",
+    )
+
     job_end: float = Field(
         default=0.006,
         ge=0,
         le=86_400,
         description="from the end of a job until a pass can use its nodes, with what an epilog takes",
-    )
-    end_moments: tuple[Annotated[int, Field(ge=-_FAR, le=_FAR)], ...] = Field(
-        default=(),
-        description="of each job, in order of submission, by how many ms it was over later than its run time after the "
-        "moment of its start, where a log told; else 82, as of a sleep in seconds",
-    )
-    submit_moments: tuple[Within, ...] = Field(
-        default=(),
-        description="of each job, ms from the second of its submission until Slurm knew it, where a log told; else 0",
     )
     pass_at_end: float = Field(
         default=0.04,
@@ -218,10 +212,6 @@ class Latency(Settings):
         le=1,
         description="share of ends that a node reports by a message of its own, at which the main scheduler runs at "
         "once: all where the site has an epilog",
-    )
-    reported_ends: tuple[bool, ...] = Field(
-        default=(),
-        description="of each job, in order of submission, whether its end is such a one; instead of the share",
     )
     clock: float = Field(
         default=-1.69,
@@ -234,15 +224,6 @@ class Latency(Settings):
         default=None,
         description="when slurmctld was started (BOOT_TIME of scontrol show config), Unix s: decides clock, by periods",
     )
-    backfill_clock: float | None = Field(
-        default=None, le=0, ge=-_FAR, description="when that of backfill began, likewise; without, 0.27 s before clock"
-    )
-    moments: tuple[Within, ...] = Field(
-        default=(),
-        description="ms at which the main scheduler's periodic work came within each second from the first submission "
-        "on, where a log told; the last holds for all that follow; -1 = it did not come in this second",
-    )
-    backfill_moments: tuple[Within, ...] = Field(default=(), description="the same of backfill")
 
 
 class Reservation(Settings):

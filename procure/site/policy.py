@@ -30,6 +30,7 @@ from procure.site.store import read_site
 from procure.site.work import (
     ASKED,
     ASKED_FROM,
+    BEYOND,
     DUE,
     ENDING,
     LAST_BACKFILL,
@@ -144,7 +145,7 @@ def _backfill_is_due(own):
 @part
 def _over_at(own, job):
     """Return when a job that has ended is over, ms: limits count it no longer."""
-    return own.work.ended[job] * 1000 + max(own.tables.over[job] + own.work.begun_at[job], 0)
+    return own.work.ended[job] * 1000 + BEYOND + own.work.begun_at[job]
 
 
 @part
@@ -165,7 +166,7 @@ def _ask(own, second):
 def _take_in(own, at):
     """Free what those held whose nodes are free by a moment, ms, and let those wait who are submitted by then."""
     work, kept, now = own.work, 0, own.work.now[NOW]
-    may_see = now + int(at > now * 1000 + _come(own.tables.moments, now))
+    may_see = now + int(at > now * 1000 + own.rules.main_at)
     for i in range(work.now[N_LEAVING]):
         job = work.leaving[i]
         if work.bound[job] and _over_at(own, job) <= at:
@@ -182,7 +183,7 @@ def _take_in(own, at):
             work.leaving[kept] = job
             kept += 1
     work.now[N_LEAVING] = kept
-    while work.now[N_SUBMITTED] < work.now[N_ARRIVED] and own.tables.submitted[work.now[N_SUBMITTED]] <= at:
+    while work.now[N_SUBMITTED] < work.now[N_ARRIVED] and own.jobs.submit[work.now[N_SUBMITTED]] * 1000 <= at:
         job = work.now[N_SUBMITTED]
         work.now[N_SUBMITTED] += 1
         _ask(own, may_see)
@@ -195,8 +196,8 @@ def _see(own, at):
     """Take in what happens up to a moment, ms, and compute priorities anew when that is due."""
     work, rules = own.work, own.rules
     calc = work.now[LAST_CALC] + rules.calc_period
-    while calc * 1000 + rules.priorities_at <= at:
-        _take_in(own, calc * 1000 + rules.priorities_at)
+    while calc * 1000 + rules.main_at <= at:
+        _take_in(own, calc * 1000 + rules.main_at)
         decay(own, calc)
         calc += rules.calc_period
     _take_in(own, at)
@@ -283,18 +284,6 @@ def _passes_at_once(own, until):
 
 
 @part
-def _come(moments, second):
-    """Return at which moment of a second a periodic work comes, ms; −1 = not in it."""
-    return moments[min(max(second, 0), moments.size - 1)]
-
-
-@part
-def _due(moments, second):
-    """Return when a scheduler comes that is due in a second: a second later if it does not come in it."""
-    return second + int(_come(moments, second) < 0)
-
-
-@part
 def _main_at(own, moment):
     """Let the main scheduler come at a moment of this second: it runs if that is due."""
     work, rules, now = own.work, own.rules, own.work.now[NOW]
@@ -328,12 +317,12 @@ def _backfill_at(own, moment):
 def _schedule(own):
     """Run the main scheduler and backfill, if they are due, each at its moment, with what is known by then."""
     work, now = own.work, own.work.now[NOW]
-    main, back = _come(own.tables.moments, now), _come(own.tables.backfill_moments, now)
-    if main >= 0 and (main <= back or back < 0):
+    main, back = own.rules.main_at, own.rules.backfill_at
+    if main <= back:
         _main_at(own, main)
-    if back >= 0 and work.now[N_VICTIMS] == 0:
+    if work.now[N_VICTIMS] == 0:
         _backfill_at(own, back)
-    if main > back >= 0 and work.now[N_VICTIMS] == 0:
+    if main > back and work.now[N_VICTIMS] == 0:
         _main_at(own, main)
     if work.now[N_VICTIMS] == 0:
         _passes_at_once(own, now * 1000 + 999)
@@ -380,18 +369,17 @@ def _catch_up(own):
     work, rules = own.work, own.rules
     now = work.now[NOW]
     while True:
-        full = _due(own.tables.moments, work.now[LAST_FULL] + rules.sched_interval)
+        full = work.now[LAST_FULL] + rules.sched_interval
         asked = full
         if work.now[ASKED]:
             asked = max(work.now[LAST_SCHEDULE] + rules.batch_delay, work.now[ASKED_FROM])
-            asked = _due(own.tables.moments, asked)
         if min(full, asked) >= now:
             break
         work.now[LAST_SCHEDULE] = work.now[LAST_PASS] = min(full, asked)
         if full <= asked:
             work.now[LAST_FULL] = full
         work.now[ASKED] = work.now[REPORTED] = 0
-    back = _due(own.tables.backfill_moments, work.now[LAST_BACKFILL] + rules.bf_interval)
+    back = work.now[LAST_BACKFILL] + rules.bf_interval
     if back < now:
         work.now[LAST_BACKFILL] = back
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.errors import TableError
 from procure.simulator.pools import enough
 from procure.site.fair_share import STARTED
 from procure.site.layout import Layout
@@ -34,7 +33,8 @@ class Rules(NamedTuple):
     """The site's numbers."""
 
     backfill: int
-    priorities_at: int  # ms within a second at which priorities are computed
+    main_at: int  # ms within a second at which priorities are computed and the main scheduler comes
+    backfill_at: int  # the same of backfill
     queue_depth: int
     partition_depth: int
     sched_interval: int
@@ -201,11 +201,7 @@ class Tables(NamedTuple):
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
     leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
-    over: np.ndarray  # int64[n_jobs], ms from the moment of each job's end until limits count it no longer
-    late: int  # ms from then until its nodes can be used again
-    submitted: np.ndarray  # int64[n_jobs], ms when Slurm knows each job
-    moments: np.ndarray  # int64[n_seconds], ms at which the main scheduler comes within each second; −1 = not in it
-    backfill_moments: np.ndarray  # int64[…], the same of backfill
+    late: int  # ms from when limits count an ended job no longer until its nodes can be used again
     reports: np.ndarray  # bool[n_jobs], the end of each job brings a pass of the main scheduler at once
 
 
@@ -251,10 +247,10 @@ def cpu_weight(site: Site, n_cpus: int) -> float:
 
 def rules_of(site: Site, began: int, tree: int, preempts: np.ndarray, n_cpus: int) -> Rules:
     """Return the site's numbers."""
-    s, p, e = site.scheduler, site.priority, site.preemption
+    s, p, e, clock = site.scheduler, site.priority, site.preemption, site.latency.clock
     return Rules(
-        int(s.backfill), moment_of(site.latency.clock), s.default_queue_depth, s.partition_job_depth,
-        s.sched_interval, s.batch_sched_delay,
+        int(s.backfill), math.floor(clock % 1 * 1000), math.floor((clock - BEFORE) % 1 * 1000),
+        s.default_queue_depth, s.partition_job_depth, s.sched_interval, s.batch_sched_delay,
         int(s.assoc_limit_stop), s.bf_interval, s.bf_window, s.bf_resolution, s.bf_max_job_test,
         s.bf_max_job_start, s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_assoc, s.bf_max_job_user_part,
         s.bf_max_job_array_resv, s.bf_min_age_reserve, s.bf_min_prio_reserve, s.bf_job_part_count_reserve,
@@ -262,7 +258,7 @@ def rules_of(site: Site, began: int, tree: int, preempts: np.ndarray, n_cpus: in
         cpu_weight(site, n_cpus), p.max_age, p.calc_period,
         math.ceil(s.sched_min_interval - 1e-3), tree, int(preempts.any()),
         int(e.youngest_first), int(e.strict_order), e.reorder_count, e.patience,
-        e.requeue_delay, math.floor(site.latency.clock), began % 86_400,
+        e.requeue_delay, math.floor(clock), began % 86_400,
     )  # fmt: skip
 
 
@@ -306,11 +302,6 @@ def _failures(layout: Layout) -> np.ndarray:
     return np.ascontiguousarray(found[np.argsort(found[:, 0], kind="stable")])
 
 
-def backfill_clock(site: Site) -> float:
-    """Return when backfill's periodic work began, s after the first submission."""
-    return site.latency.clock - BEFORE if site.latency.backfill_clock is None else site.latency.backfill_clock
-
-
 def clocked(site: Site, began: int) -> Site:
     """Return a site with the clock of its last boot, by periods; ``began`` = first submission, Unix s, 0 = no dates."""
     booted = site.latency.booted
@@ -321,27 +312,15 @@ def clocked(site: Site, began: int) -> Site:
     return site.model_copy(update={"latency": site.latency.model_copy(update={"clock": clock})})
 
 
-def moment_of(clock: float) -> int:
-    """Return at which ms of each second a periodic work comes that began at some time."""
-    return math.floor(clock % 1 * 1000)
-
-
-def _ends(site: Site, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return how much later than its run time each job is over, ms, and which ends bring a pass.
+def _reports(site: Site, n_jobs: int) -> np.ndarray:
+    """Return which ends bring a pass, bool[n_jobs].
 
     A node answers the message that ends a job, and the next periodic pass sees the end; or it has still work to do, as
     with an epilog always, and reports the end itself: the main scheduler then runs at once, unless ``defer`` is set.
     Which nodes are late is chance: multiples of the golden ratio spread them evenly over the jobs.
     """
     share = 0.0 if site.scheduler.defer else site.latency.pass_at_end
-    reports = np.arange(1, n_jobs + 1) * _GOLDEN % 1 < share
-    for name in ("end_moments", "submit_moments", "reported_ends"):
-        told = getattr(site.latency, name)
-        if told and len(told) != n_jobs:
-            raise TableError(f"latency.{name} tells of {len(told):,} jobs, but there are {n_jobs:,}")
-    if site.latency.reported_ends:
-        reports = np.array(site.latency.reported_ends, bool)
-    return np.array(site.latency.end_moments or (BEYOND,) * n_jobs, np.int64), reports
+    return np.arange(1, n_jobs + 1) * _GOLDEN % 1 < share
 
 
 def own_of(site: Site, layout: Layout, began: int) -> Own:
@@ -384,7 +363,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     latency = site.latency
     now[ASKED] = 1  # the nodes have just registered
     now[[NOW, LAST_PASS, LAST_SCHEDULE, LAST_FULL, LAST_CALC, ASKED_FROM]] = math.floor(latency.clock)
-    now[LAST_BACKFILL] = math.floor(backfill_clock(site))
+    now[LAST_BACKFILL] = math.floor(latency.clock - BEFORE)
     tree = layout.tree
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
@@ -414,17 +393,13 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     leaves, leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)
     changes = np.unique(layout.closed[layout.closed[:, 3] < 0, :2])
     resv_ends = np.unique(layout.closed[layout.closed[:, 3] >= 0, 1])
-    over, reports = _ends(site, n_jobs)
     tables = Tables(
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
         resv_ends, words(layout.places.reach),
         _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes),
         words(holding), kind, alone, _planned(site, layout, holding, shape), plain,
-        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), over, round(latency.job_end * 1000),
-        jobs.submit * 1000 + np.array(latency.submit_moments or 0, np.int64),
-        np.array(latency.moments or [moment_of(latency.clock)], np.int64),
-        np.array(latency.backfill_moments or [moment_of(backfill_clock(site))], np.int64),
-        reports,
+        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), round(latency.job_end * 1000),
+        _reports(site, n_jobs),
     )  # fmt: skip
     return Own(
         rules_of(site, began, len(leaves) if len(leaves) > 1 else 0, jobs.preempts, int(layout.nodes.cpus.sum())),
