@@ -12,7 +12,8 @@ from procure.errors import TableError
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.predict import Request
 from procure.site.conf import Record, shown
-from procure.site.understand import closed_as, read_partition, read_reservation
+from procure.site.nodes import closed_as
+from procure.site.understand import read_partition, read_reservation
 from procure.text import be, counted, roughly
 from procure.workload.slurm_text import expand_nodes
 

@@ -7,20 +7,16 @@ import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
 from procure.errors import TableError
-from procure.files.gpu_pools import joined_pools
 from procure.settings import complaint, problems
 from procure.site.accounting import read_accounting
 from procure.site.conf import Configuration, Record, read_folder
 from procure.site.gaps import (
-    GPU,
-    geometry,
     gres_gaps,
     missing,
     no_rows,
@@ -45,6 +41,8 @@ from procure.site.model import (
     gaps_of,
 )
 from procure.site.network import host_names, parse_slurm_topology
+from procure.site.nodes import node_table
+from procure.site.past import past_events, past_reservations, unix_seconds
 from procure.site.rows import (
     DATABASE,
     NO_EFFECT,
@@ -60,9 +58,7 @@ from procure.site.rows import (
     words,
 )
 from procure.site.store import SiteFolder, check_site
-from procure.tables import NODE, check
 from procure.text import counted
-from procure.workload.clock import from_local
 from procure.workload.slurm_text import expand_nodes
 
 COMPARED = ("22.05",)
@@ -97,7 +93,7 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
         _resolve_node_sets(found)
         _leave_out_future(found)
         unknown = _read_network(found)
-        nodes, events = _nodes(found)
+        nodes, events = node_table(found)
         site = _site(found, events, tz, nodes, unknown)
     except ValidationError as error:
         raise TableError(complaint(str(folder), problems(error))) from None
@@ -181,7 +177,7 @@ def _site(
         "qos": accounting.all_qos(),
         "associations": accounting.all_associations(),
     }
-    found.reservations += _past_reservations(accounting.reservations, found, nodes, unknown)
+    found.reservations += past_reservations(accounting.reservations, found, nodes, unknown)
     values["reservations"] = tuple(read_reservation(record, tz) for record in found.reservations)
     of = ", ".join(record["reservationname"] for record in found.reservations)
     effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
@@ -189,7 +185,7 @@ def _site(
     unknown += reservation_gaps(found.reservations)
     unknown += taken(DATABASE, found.database[0], found.database[1].__getitem__, "slurmdbd ")[1]
     unknown += of_settings + no_rows(found) + _preemption_gaps(found, partitions, values["qos"])
-    past = _past_events(accounting.events, found, tz, unknown)
+    past = past_events(accounting.events, found, tz, unknown)
     dated = {name for one in past if one.end is None for name in expand_nodes(one.nodes)}
     today = [one for one in events if not set(expand_nodes(one.nodes)) <= dated]
     values["events"] = (*today, *past)
@@ -226,77 +222,8 @@ def _latency(found: Configuration, tz: str | None) -> Latency:
     """Return when Slurm began, of a shown configuration; with an epilog every node reports an end itself (Epilog)."""
     known: dict[str, Any] = {"pass_at_end": 1} if found.settings.get("epilog") else {}
     with contextlib.suppress(ValueError):
-        known["booted"] = _moment(found.settings["boot_time"], tz) if "boot_time" in found.settings else None
+        known["booted"] = unix_seconds(found.settings["boot_time"], tz) if "boot_time" in found.settings else None
     return Latency(**known)
-
-
-def _past_events(
-    rows: list[dict[str, str]], found: Configuration, tz: str | None, unknown: list[NotUnderstood]
-) -> list[NodeEvent]:
-    """Return when nodes were down or drained, as `sacctmgr show event` says; what is not used goes to ``unknown``."""
-    known = {name for record in found.nodes for name in expand_nodes(record["nodename"])}
-    events: list[NodeEvent] = []
-    n_unused = 0
-    for row in rows:
-        if not row.get("nodename"):
-            continue  # of the cluster itself
-        words = {word.strip("*~#$@!%^-") for word in row.get("state", "").lower().replace(" ", "+").split("+")}
-        state = next((kind for word, kind in _CLOSED_STATES if word in words), None)
-        end = row.get("timeend", "Unknown")
-        try:
-            begin, until = _moment(row["timestart"], tz), None if end == "Unknown" else _moment(end, tz)
-        except (KeyError, ValueError):
-            state = None
-        if state is None or not set(expand_nodes(row["nodename"])) <= known:
-            n_unused += 1
-            continue
-        reason = row.get("reason", "")
-        events.append(NodeEvent(nodes=row["nodename"], start=begin, end=until, state=state, reason=reason))
-    of, unused = "sacctmgr show event", "of a node that is not in the table, of a state other than down, drain or fail"
-    clock = "their times are taken as UTC; state the zone of the clock where sacctmgr ran with --tz"
-    unknown += gaps_of([(n_unused, of, counted(n_unused, "row"), f"not used: {unused}, or undated"),
-                        (events and tz is None, of, counted(len(events), "row"), clock)])  # fmt: skip
-    return events
-
-
-_AGAIN = ("HOURLY", "DAILY", "WEEKLY", "WEEKDAY", "WEEKEND")
-
-
-def _past_reservations(
-    rows: list[Record], found: Configuration, nodes: pd.DataFrame, unknown: list[NotUnderstood]
-) -> list[Record]:
-    """Return, as scontrol shows them, those of the database that it no longer shows; marks those of part of a node.
-
-    The times of one that came again are NAME, NAME~1, NAME~2 …
-    """
-    cpus = nodes.set_index("node_id")[["cpus", "threads_per_core"]]
-    shown = {record["reservationname"]: record for record in found.reservations}
-    past: dict[str, Record] = {}
-    for row in rows:
-        name, same = row["name"], shown.get(row["name"], {})
-        if set(_AGAIN) & set(same.get("flags", "").split(",")) or same.get("starttime") == row["timestart"]:
-            continue
-        if not row.get("nodename"):
-            effect = "no nodes are in the table: print it with format=Cluster,Name,Start,End,NodeNames,Flags,TRES"
-            unknown.append(NotUnderstood(setting=f"reservation {name}", where=row["_where"], effect=effect))
-            continue
-        n = sum(each["name"] == name for each in past.values()) + (name in shown)
-        there = [one for one in expand_nodes(row["nodename"]) if one in cpus.index]
-        past[f"{name}~{n}" if n else name] = {
-            "name": name, "starttime": row["timestart"], "endtime": row["timeend"], "nodes": ",".join(there),
-            "flags": ",".join(word for word in row.get("flags", "").split(",") if word not in _AGAIN),
-            "tres": row.get("tres", ""), "_where": row["_where"],
-        }  # fmt: skip
-    records = [{"reservationname": name, **record} for name, record in past.items()]
-    for record in (*found.reservations, *records):
-        of = cpus[cpus.index.isin(expand_nodes(record.get("nodes", "")))]
-        counted_cpus = re.search(r"\bcpu=(\d+)", record.get("tres", ""))
-        few = counted_cpus and int(counted_cpus[1]) < of["cpus"].sum()
-        if record.get("corecnt", "").isdecimal():
-            few = int(record["corecnt"]) < (of["cpus"] // of["threads_per_core"]).sum()
-        if few:
-            record["coreids"] = "some"
-    return records
 
 
 def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent]) -> list[NotUnderstood]:
@@ -396,7 +323,7 @@ def _priority(found: Configuration, values: dict[str, Any], tz: str | None, unkn
     kind = found.settings.get("prioritytype", "priority/multifactor").removeprefix("priority/")
     told, known = any("RawUsage" in text for _, text in found.accounting), tz is not None or found.shown_at.isdecimal()
     with contextlib.suppress(ValueError):  # sshare ran beside scontrol
-        values["usage_at"] = _moment(found.shown_at, tz) if told and found.shown_at else None
+        values["usage_at"] = unix_seconds(found.shown_at, tz) if told and found.shown_at else None
     effect = "when sshare ran is not known (scontrol show config tells it, --tz its zone): strike usage of later out"
     unknown += gaps_of([(told and not known, "sshare RawUsage", "", effect)])
     flags = sorted(set(values.get("flags", ())) - _MODELLED_FLAGS)
@@ -485,19 +412,11 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
         raise TableError(complaint(f"{record['_where']}, partition {name}", problems(error))) from None
 
 
-def _moment(text: str, tz: str | None) -> int:
-    """Return a time that Slurm prints by the clock of a zone, UTC without, as Unix s."""
-    if text.isdecimal():
-        return int(text)
-    local = np.array([pd.Timestamp(text).timestamp()], np.int64)
-    return int(from_local(local, tz)[0])
-
-
 def read_reservation(record: Record, tz: str | None) -> Reservation:
     """Read a reservation; ``tz`` is the zone of its times, unless they are Unix seconds."""
 
     def moment(text: str) -> int:
-        return _moment(text, tz)
+        return unix_seconds(text, tz)
 
     def names(key: str) -> tuple[str, ...]:
         return tuple(filter(None, record.get(key, "").split(",")))
@@ -510,107 +429,3 @@ def read_reservation(record: Record, tz: str | None) -> Reservation:
         name=record["reservationname"], start=moment(record["starttime"]), end=moment(record["endtime"]),
         nodes="" if of_cores(record) else nodes, flags=names("flags"), users=names("users"), accounts=names("accounts"),
     )  # fmt: skip
-
-
-_CLOSED_STATES: tuple[tuple[str, Literal["down", "drain"]], ...] = (
-    ("drain", "drain"), ("draining", "drain"), ("drained", "drain"), ("down", "down"), ("fail", "drain"),
-    ("failing", "drain"), ("invalid_reg", "drain"), ("inval", "drain"),
-)  # fmt: skip
-
-
-def closed_as(node: Record) -> Literal["down", "drain"] | None:
-    """Tell whether a node takes no jobs, and how; POWERED_DOWN is no DOWN: one that sleeps is there for jobs."""
-    states = {word.strip("*~#$@!%^-") for word in node.get("state", "").lower().split("+")}
-    return next((kind for word, kind in _CLOSED_STATES if word in states), None)
-
-
-def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
-    """Make the node table, and an event of each node that is shown as down or drained."""
-    places: dict[str, tuple[int, int]] = {}
-    if found.network is not None:
-        places = {row.node_id: (row.leaf, row.pod) for row in found.network.nodes.itertuples()}
-    rows, events = [], []
-    at = -(2**40) + 1  # since before any log
-    for record in found.down:
-        state = closed_as(record) or "down"
-        events.append(NodeEvent(nodes=record["downnodes"], start=at, state=state, reason=record.get("reason", "")))
-    for record in found.nodes:
-        names = host_names(record["nodename"], record["_where"])
-        row = _node(record)
-        for name in names:
-            leaf, pod = places.get(name, (None, None))
-            gpus, gpu_type = _gpus(name, record, found)
-            rows.append({"node_id": name, **row, "gpus": gpus, "gpu_type": gpu_type, "leaf": leaf, "pod": pod})
-        if (kind := closed_as(record)) is not None:
-            events.append(NodeEvent(nodes=record["nodename"], start=at, state=kind, reason=record.get("reason", "")))
-    if not rows:
-        raise TableError("no node is left: all are of State FUTURE")
-    frame = pd.DataFrame(rows).drop_duplicates("node_id", keep="first")
-    kinds = ["cpus", "mem_mb", "gpus", "gpu_type", "features"]
-    number = frame.groupby(kinds, sort=False).ngroup()
-    prefix = frame["node_id"].str.extract(r"^(.*?)\d*$")[0].where(lambda text: text != "", "node")
-    first = prefix.groupby(number).first()
-    repeated = first.duplicated(keep=False)
-    called = {n: f"{first[n]}-{n + 1}" if repeated[n] else first[n] for n in first.index}
-    frame["kind"] = number.map(called)
-    if frame["leaf"].isna().all():
-        frame = frame.drop(columns=["leaf", "pod"])
-    # Slurm has its nodes in the order of their names, however slurm.conf lists them, and among equals takes the first.
-    parts = frame["node_id"].map(lambda name: [_place(part) for part in re.findall("[0-9]+|.", name)])
-    return check(frame.loc[sorted(frame.index, key=parts.get)], NODE), events
-
-
-def _place(part: str) -> tuple[int, bool, int | str]:
-    """Return what puts parts of names in order: a number counts as a whole, one that begins with 0 digit by digit."""
-    return (48, part[0] != "0", part if part[0] == "0" else int(part)) if part.isdecimal() else (ord(part), False, "")
-
-
-_LARGEST = 10**9
-"""CPUs or MB of a node at most."""
-
-
-def _node(record: Record) -> dict[str, Any]:
-    given, _ = taken(NODES, record, lambda _: record["_where"], f"{record['nodename']} ")
-    cpus, threads = geometry(given)
-    if "usable" in given:
-        cpus = given["usable"]
-    else:  # the CPUs of a list are numbered core by core
-        listed = {number // threads for number in given.get("reserved_cpus", ())}
-        cpus -= threads * (given.get("reserved_cores") or len(listed))
-    memory = given.get("mem_mb", 1) - given.get("reserved_mb", 0)
-    if not (0 <= cpus <= _LARGEST and 0 <= memory <= _LARGEST):
-        raise TableError(
-            f"{record['_where']}: node {record['nodename'][:40]} would have {cpus:,} CPUs and {memory:,} MB for jobs; "
-            "correct its CPUs, CoreSpecCount, RealMemory or MemSpecLimit"
-        )
-    return {
-        "cpus": cpus,
-        "mem_mb": memory,
-        "features": given.get("features", ""),
-        "weight": given.get("weight", 1),
-        "threads_per_core": threads,
-    }
-
-
-def _gpus(name: str, record: Record, found: Configuration) -> tuple[int, str]:
-    """Count a node's GPUs: as its line says, where that names gpu, else as gres.conf counts them."""
-    kinds: dict[str, int] = {}
-    for item in filter(None, re.sub(r"\([^)]*\)", "", record.get("gres", "")).split(",")):
-        match = GPU.fullmatch(item)
-        if match:
-            kinds[match[1] or ""] = kinds.get(match[1] or "", 0) + int(match[2] or 1)
-    if not kinds and "_shown" not in record:
-        return 0, ""
-    if set(kinds) == {""}:
-        # Slurm counts the models of an untyped number as gres.conf lists them, and so for this node.
-        typed: dict[str, int] = {}
-        for each in (*found.gres_of.get("", ()), *found.gres_of.get(name, ())):
-            if each.get("name") == "gpu" and each.get("type"):
-                files = len(expand_nodes(each.get("file", "")))
-                n = parsed(Row("count", read=whole), each.get("count", "0"), each["_where"]) or files or kinds[""]
-                typed[each["type"]] = typed.get(each["type"], 0) + n
-        if len(typed) == 1:
-            return kinds[""], next(iter(typed))
-        if typed and sum(typed.values()) == kinds[""]:
-            kinds = typed
-    return joined_pools(list(kinds.items()))
