@@ -20,10 +20,11 @@ from procure.cli import layout
 from procure.cli.lazy import MADE_UP
 from procure.errors import ArgumentError, TableError
 from procure.files import memory
+from procure.files.csv_text import as_csv
 from procure.page.names import head
 from procure.schemas import as_logged
 from procure.settings import merged, problems
-from procure.tables import JOB, as_csv, check_name, read, write
+from procure.tables import JOB, check_name, read, write
 from procure.text import format_value, money, nearest, plain, printable, seconds
 from procure.workload import Imported, LogSettings, read_log
 from procure.workload.clock import zone

@@ -20,6 +20,7 @@ from procure.evaluation.many_days import Days, days_of
 from procure.explanation.bottleneck import CAUSES, WORDS, Bottleneck
 from procure.explanation.package import PackageExplanation, comparison_sentences, sentences
 from procure.files import installed_xgboost
+from procure.files.csv_text import as_csv
 from procure.objectives import Quantity
 from procure.page.html import render
 from procure.page.names import servers, share
@@ -32,7 +33,6 @@ from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import with_front
 from procure.schemas import as_logged
 from procure.study import Plan
-from procure.tables import as_csv
 from procure.text import duration
 from procure.workload.clock import has_dates, local_times
 from procure.workload.replay import counted_jobs
