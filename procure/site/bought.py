@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
@@ -42,6 +43,33 @@ def with_bought(site: Site, new: str, features: str) -> Site:
             if name not in defined:
                 raise TableError(f"new nodes {kind}: partition {name!r} is not at the site; {nearest(name, defined)}")
     return site.model_copy(update={"new_nodes": joins, "new_features": read_joins(features)})
+
+
+def joined(site: Site, nodes: pd.DataFrame) -> tuple[list[str], np.ndarray]:
+    """Return the features of the nodes, and the nodes of each partition, bool[n_partitions, n_nodes], bought ones too.
+
+    A bought node is one that no partition lists.
+    """
+    lists = [nodes["node_id"].isin(node_list(each.nodes, nodes)).to_numpy() for each in site.partitions]
+    members, features = np.array(lists, bool), texts(nodes, "features")
+    bought, kinds = ~members.any(axis=0), [kind.casefold() for kind in texts(nodes, "kind")]
+    number = {each.name: n for n, each in enumerate(site.partitions)}
+    for begins, names in site.new_nodes.items():
+        here = bought & np.array([kind.startswith(begins.casefold()) for kind in kinds])
+        for name in names:
+            members[number[name]] |= here
+    for begins, more in site.new_features.items():
+        for node in np.flatnonzero(bought):
+            if kinds[node].startswith(begins.casefold()):
+                features[node] = ",".join(filter(None, [features[node], *more]))
+    return features, members
+
+
+def texts(frame: pd.DataFrame, name: str) -> list[str]:
+    """Return a text column of a table, empty where the table has none."""
+    if name not in frame:
+        return [""] * len(frame)
+    return [str(value) if isinstance(value, str) else "" for value in frame[name]]
 
 
 def idle_kinds(site: Site, nodes: pd.DataFrame) -> list[str]:

@@ -12,6 +12,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files.gpu_pools import models_of
 from procure.simulator.asks import gpus_of
+from procure.site.bought import joined, texts
 from procure.site.model import Association, Mode, Partition, Qos, Site
 from procure.site.store import node_list
 
@@ -40,7 +41,7 @@ class Known:
         """Look up each job's partition, account and QOS."""
         self.site, self.nodes, self.jobs = site, nodes, jobs
         self._asked, self._n_nodes = (jobs[name].to_numpy(np.int64) for name in ("requested_time", "n_nodes"))
-        self.features, self.partition_nodes = self._joined()
+        self.features, self.partition_nodes = joined(site, nodes)
         number = {each.name: n for n, each in enumerate(site.partitions)}
         default = next((n for n, each in enumerate(site.partitions) if each.default), -1)
         if default < 0 and len(site.partitions) == 1:
@@ -81,35 +82,9 @@ class Known:
             kind.casefold() if n else "" for kind, n in zip(self.text("gpu_type"), gpus_of(jobs), strict=True)
         ]
 
-    def _joined(self) -> tuple[list[str], np.ndarray]:
-        """Return the features of the nodes and the nodes of each partition, with those that bought nodes get."""
-        site, nodes = self.site, self.nodes
-        members = np.array(
-            [nodes["node_id"].isin(node_list(each.nodes, nodes)).to_numpy() for each in site.partitions], bool
-        )
-        features = self._column(nodes, "features")
-        bought = ~members.any(axis=0)
-        kinds = [kind.casefold() for kind in self._column(nodes, "kind")]
-        number = {each.name: n for n, each in enumerate(site.partitions)}
-        for begins, names in site.new_nodes.items():
-            here = bought & np.array([kind.startswith(begins.casefold()) for kind in kinds])
-            for name in names:
-                members[number[name]] |= here
-        for begins, more in site.new_features.items():
-            for node in np.flatnonzero(bought):
-                if kinds[node].startswith(begins.casefold()):
-                    features[node] = ",".join(filter(None, [features[node], *more]))
-        return features, members
-
-    @staticmethod
-    def _column(frame: pd.DataFrame, name: str) -> list[str]:
-        if name not in frame:
-            return [""] * len(frame)
-        return [str(value) if isinstance(value, str) else "" for value in frame[name]]
-
     def text(self, name: str) -> list[str]:
         """Return a text column of the jobs, empty where the table has none."""
-        return self._column(self.jobs, name)
+        return texts(self.jobs, name)
 
     def numbers(self, name: str) -> np.ndarray:
         """Return a numeric column of the jobs, 0 where missing: float64[n_jobs]."""
@@ -134,7 +109,7 @@ class Known:
     def has_gpu_type(self, gpu_type: str) -> np.ndarray:
         """Return which nodes have GPUs of a type; a node that states none may have any."""
         asked = models_of(gpu_type)
-        types = [models_of(kind) for kind in self._column(self.nodes, "gpu_type")]
+        types = [models_of(kind) for kind in texts(self.nodes, "gpu_type")]
         return np.array([not asked or not models or bool(models & asked) for models in types], bool)
 
     def whole(self) -> np.ndarray:
