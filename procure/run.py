@@ -21,7 +21,7 @@ from procure.errors import ArgumentError, TableError
 from procure.policies import catalog
 from procure.policies.parameters import Facts, Parameters
 from procure.progress import step
-from procure.schemas import JOB, METRICS, NODE
+from procure.schemas import JOB, METRICS, NODE, REQUEST, TASKS
 from procure.settings import validated
 from procure.simulator import state as simulator_state
 from procure.simulator.arrays import (
@@ -46,17 +46,25 @@ from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_
 from procure.simulator.metrics import Usage, as_record, measure, utilization_nodes
 from procure.simulator.state import FAR, Options, State
 from procure.simulator.tasks import placed
-from procure.tables import as_table, check
+from procure.tables import as_table, check, with_clock_of
 from procure.text import Shown, counted, with_unit
 from procure.workload.classes import class_of
 from procure.workload.clock import has_dates
 from procure.workload.replay import check_warm_up
+from procure.workload.speedups import GPUS as GPU_SPEEDS
 from procure.workload.speedups import KINDS as KIND_SPEEDS
 from procure.workload.speedups import run_times_on
 
 _STEP = 1 << 18
 """Jobs whose nodes are written out at a time."""
 _UNITS = {one.name: one.unit for one in METRICS if one.unit != "0 or 1"} | {"utilization_nodes": "share"}
+
+
+_READ = {
+    *("job_id", "user", "submit_time", "requested_time", "run_time", "due_time", "partition", KIND_SPEEDS, GPU_SPEEDS),
+    *("cpu_percent", "mem_percent", "bandwidth_percent", *REQUEST, *TASKS),
+}
+"""Columns of a job table that the simulator reads."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,11 +187,11 @@ def prepare_checked(
     table = in_queue_order(jobs, rows.row)
     kinds, kind_of, speeds = node_kinds(nodes, bits, KIND_SPEEDS in jobs, fields)
     scaled = [run_times_on(jobs, logged_speed, *each) for each in speeds]
-    # Rows that are equal become one: nearly always there is one speed, and GPUs do not change run times.
-    distinct = list({row.tobytes(): None for row in scaled})
-    row_of = np.array([distinct.index(row.tobytes()) for row in scaled])
-    scaled = [np.frombuffer(row, np.int64) for row in distinct]
-    kinds = kinds._replace(speed=row_of[kinds.speed].astype(np.uint32))
+    if len(scaled) > 1:  # rows that are equal become one: nearly always, as GPUs do not change run times
+        distinct = list({row.tobytes(): None for row in scaled})
+        row_of = np.array([distinct.index(row.tobytes()) for row in scaled])
+        scaled = [np.frombuffer(row, np.int64) for row in distinct]
+        kinds = kinds._replace(speed=row_of[kinds.speed].astype(np.uint32))
     took = durations(rows, scaled, kill_at_limit)
     user = pd.factorize(jobs["user"])[0][rows.row].astype(np.int64)
     due = np.full(len(jobs), FAR, np.int64)
@@ -260,11 +268,41 @@ def simulate(
         catalog.refuse_multi_node(jobs, policy)
     given = None if estimates is None else np.asarray(estimates).astype(np.int64)[ready.jobs.row]
     found = run_prepared(ready, policy, parameters, given, fast_lane)
-    killed = np.empty(len(jobs), dtype=bool)
+    return _run_of(ready, found, lambda: _schedule(jobs, nodes, ready.jobs, found))
+
+
+def _run_of(ready: Prepared, found: Outcome, schedule: Callable[[], pd.DataFrame]) -> Run:
+    killed = np.empty(len(found.start), dtype=bool)
     killed[ready.jobs.row] = found.killed
-    places = (found.start, found.end, found.node_list, found.node_first)
-    metrics = as_record(measured(ready, found)) | {"utilization_nodes": utilization_nodes(*places, len(nodes))}
-    return Run(metrics, found.elapsed, killed, lambda: _schedule(jobs, nodes, ready.jobs, found))
+    places = (found.start, found.end, found.node_list, found.node_first, len(ready.kind_of))
+    metrics = as_record(measured(ready, found)) | {"utilization_nodes": utilization_nodes(*places)}
+    return Run(metrics, found.elapsed, killed, schedule)
+
+
+def simulate_only(jobs: list[pd.DataFrame], nodes: pd.DataFrame, policy: str, **options: Any) -> Run:
+    """Do as `simulate` with the job table in a list, which is gone before the run unless the policy reads it.
+
+    Its columns that the simulator does not read must be in no other hands. The schedule then has ``job_id`` and
+    ``start_time`` only.
+    """
+    made, sees = type(catalog.spec(policy).parameters), ("make_with", "occupied", "consumes_memory")
+    if any(getattr(made, name) is not getattr(Parameters, name) for name in sees):
+        return simulate(jobs.pop(), nodes, policy, **options)
+    given = jobs.pop()
+    table = check(with_clock_of(given, given[[name for name in given if name in _READ]]), JOB)
+    del given
+    ready = prepare_checked(table, check(nodes, NODE), **options)
+    catalog.refuse_multi_node(table, policy)
+    ids, ready = pa.array(table["job_id"], pa.large_string()), replace(ready, table=None)
+    del table
+    found = run_prepared(ready, policy)
+
+    def schedule() -> pd.DataFrame:
+        start = np.empty(len(ids))
+        start[ready.jobs.row] = np.where(found.start >= 0, found.start, np.nan)
+        return pd.DataFrame({"job_id": ids.to_pandas(), "start_time": start})
+
+    return _run_of(ready, found, schedule)
 
 
 def measured(ready: Prepared, found: Outcome) -> np.ndarray:

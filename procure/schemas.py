@@ -296,13 +296,17 @@ def as_logged(jobs: pd.DataFrame, rows: Any = True) -> pd.DataFrame:
     """
     if "n_tasks" not in jobs:
         return jobs
-    table, rows = jobs.copy(deep=False), (jobs["n_tasks"].to_numpy() > 0) & rows
-    on_each = -(-table["n_tasks"] // table["n_nodes"])
-    for node, task in (("mem_mb_per_node", "mem_mb_per_task"), ("gpus_per_node", "gpus_per_task")):
-        table[node] = table[node].where(~(rows & (table[task] > 0).to_numpy()), on_each * table[task])
-    for name in TASKS[:-1]:
+    table, tasks = jobs.copy(deep=False), jobs["n_tasks"].to_numpy() > 0
+    rows = tasks & rows
+    if some := rows.any():
+        on_each = -(-table["n_tasks"] // table["n_nodes"])
+        for node, task in (("mem_mb_per_node", "mem_mb_per_task"), ("gpus_per_node", "gpus_per_task")):
+            table[node] = table[node].where(~(rows & (table[task] > 0).to_numpy()), on_each * table[task])
+    if not (tasks & ~rows).any():
+        return table.drop(columns=TASKS[: -1 if table["exclusive"].any() else None])
+    for name in TASKS[:-1] if some else ():
         table[name] = table[name].where(~rows, int(name in ("cpus_per_task", "min_nodes")))
-    return table if table["n_tasks"].any() else table.drop(columns=TASKS[: -1 if table["exclusive"].any() else None])
+    return table
 
 
 NODE = Schema(

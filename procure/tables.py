@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from procure.errors import TableError, reason
 from procure.files import check_parquet, damage_of, existing_file, is_parquet, read_bytes, read_rows, whole_file
@@ -254,8 +255,8 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
     columns: dict[str, pd.Series] = {}
     for column in schema.columns:
         if column.name in frame.columns:
-            columns[column.name] = _coerce(frame[column.name], column, source)
-        elif column.default is not None and (not column.beside or column.beside in frame.columns):
+            columns[column.name] = _coerce(frame.pop(column.name), column, source)
+        elif column.default is not None and (not column.beside or column.beside in names):
             columns[column.name] = pd.Series(column.default, index=frame.index, dtype=column.pandas_dtype)
     rest = {name: frame[name] for name in unknown}
     checked = pd.DataFrame(columns | rest, index=frame.index, copy=False)  # of columns as they are none is made twice
@@ -357,12 +358,13 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
         if path.suffix == ".parquet" or is_parquet(content):
             file = io.BytesIO(content) if content else path
             check_parquet(file)
-            frame = pd.read_parquet(file)
-            pa.default_memory_pool().release_unused()  # as much as the table
+            # Of many rows, column by column: else Arrow's table stands beside the frame.
+            many = {"split_blocks": True, "self_destruct": True} if pq.read_metadata(file).num_row_groups > 1 else {}
+            given = [pd.read_parquet(file, to_pandas_kwargs=many)]
         else:
-            frame = read_rows(content, str(path))
+            given = [read_rows(content, str(path))]
             if ESCAPED.search(content):
-                frame = with_formulas(frame)
+                given = [with_formulas(given[0])]
     except pd.errors.EmptyDataError:
         raise TableError(
             f"{path}: the file is empty; a header with {', '.join(schema.names[:4])} … is needed"
@@ -373,14 +375,16 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
         if path.suffix == ".parquet":
             raise TableError(f"{path}: cannot be read as Parquet: {damage_of(path)}; write it anew") from None
         raise TableError(f"{path}: cannot be read as CSV: {reason(error)}") from None
-    if frame.empty:
+    if given[0].empty:
         raise TableError(f"{path}: holds no {schema.name}; at least one row is needed")
     try:
-        return check(frame, schema, str(path))
+        return check(given.pop(), schema, str(path))  # which nobody else holds: a column is gone as it is checked
     except TableError:
         raise
     except ValueError:  # Parquet's text is decoded when it is looked at
         raise TableError(f"{path}: holds text that is not UTF-8") from None
+    finally:
+        pa.default_memory_pool().release_unused()  # as much as the table
 
 
 def check_name(path: str | Path) -> Path:

@@ -274,6 +274,33 @@ def test_a_full_disk_is_said_in_the_words_of_the_system(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+FILLS = """mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" && printf older > "$2" && echo mounted || exit 7
+"$3" -c "from procure.cli.start import run; run()" workload import "$4" --log-format swf --out "$2" >&2
+echo $?; ls -A; cat "$2"
+"""
+
+
+@pytest.mark.parametrize("name", ["jobs.parquet", "jobs.csv", "jobs.csv.gz"])
+def test_a_disk_that_fills_during_an_import_leaves_the_older_table(tmp_path, name):
+    """A file system of 64 kB that is really full: one error, the older file as it was, and nothing else beside it."""
+    rows = np.random.default_rng(1).integers(1, 10**6, (20_000, 18))
+    rows[:, 0], rows[:, 7], rows[:, 10] = np.arange(20_000), rows[:, 7] % 4 + 1, 1
+    (tmp_path / "log.swf").write_text("\n".join(" ".join(map(str, row)) for row in rows) + "\n")
+    (disk := tmp_path / "disk").mkdir()
+    private = ["unshare", "--map-root-user", "--mount", "sh", "-c", FILLS, "sh"]
+    try:
+        done = subprocess.run(
+            [*private, disk, name, sys.executable, tmp_path / "log.swf"], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no `unshare` to mount a file system with")
+    if not done.stdout.startswith("mounted"):
+        pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
+    assert done.stdout == f"mounted\n1\n{name}\nolder", done.stdout + done.stderr
+    error = f"{name}: cannot be written: No space left on device; free some in {disk}, or write elsewhere"
+    assert done.stderr.splitlines()[-1].endswith(error), done.stderr
+
+
 def test_memory_that_does_not_suffice_is_said_before(tmp_path, monkeypatch):
     """A note where it is scarce, an error where jobs can never fit; a job's cgroup counts as a machine's memory."""
     path = tmp_path / "jobs.parquet"

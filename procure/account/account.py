@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.account.inferred import RESOURCES, Limit, infer_limits, infer_pause, with_limits
+from procure.account.inferred import RESOURCES, Limit, book_pauses, infer_limits, infer_pause, with_limits
 from procure.account.layout import (
     OWNERS,
     Laid,
@@ -17,6 +17,7 @@ from procure.account.layout import (
     make_work,
     started_jobs,
     with_outages,
+    without_unread,
 )
 from procure.account.outages import Outage, columns_of, infer_outages
 from procure.account.rules import pauses_of
@@ -24,6 +25,7 @@ from procure.account.sweep import (
     CAUSES,
     FRAGMENTED,
     INFERRED,
+    N_SPELLS,
     PAUSE,
     UNEXPLAINED,
     Work,
@@ -49,6 +51,8 @@ SAID = {
     "unexplained": "unexplained",
 }
 """What each cause is called."""
+_STEP = 1 << 18
+"""Jobs that are summed at a time."""
 HARDWARE = ("full", "fragmentation", "memory", "gpus", "reserved")
 """Causes that hardware can cut; a reservation is for a job that wants nodes."""
 
@@ -196,7 +200,7 @@ def _accounted(
     infer: bool,
     part: bool,
 ) -> Account:
-    given = as_table(jobs, JOB)
+    given = without_unread(as_table(jobs, JOB))
     log = started_jobs(given)
     table = None if nodes is None else as_table(nodes, NODE)
     laid = _with_rules(lay_out(log, table, _partitions(site, table), site, part=part), site)
@@ -217,8 +221,11 @@ def _accounted(
         if not laid.centre.pause.any():
             pause = np.full(len(laid.jobs), infer_pause(work.seconds), np.int64)
             laid = laid._replace(centre=laid.centre._replace(pause=pause))
-        del work  # as large as that of the last pass
-    account = _summed(laid, _pass(laid, last=True), limits, outages)
+            book_pauses(work, pause)
+    if not infer or work.counters[N_SPELLS] > len(work.spells):
+        work = None  # as large as that of the last pass
+        work = _pass(laid, last=True)
+    account = _summed(laid, work, limits, outages)
     if node_days:
         said = f"the site's events take nodes away for {node_days:,.1f} node-days of the log: `outage` goes by them"
         account = replace(account, notes=(*account.notes, said))
@@ -227,17 +234,17 @@ def _accounted(
 
 def _of_log(jobs: pd.DataFrame, laid: Laid) -> list[str]:
     """Say what of a log the account leaves out or cannot know."""
-    started = jobs[jobs["start_time"].notna()]
-    runs = started["run_time"] > 0
+    started = jobs["start_time"].notna()
     counts = {
-        "without a start: left out": len(jobs) - len(started),
+        "without a start: left out": len(jobs) - int(started.sum()),
         "with a start before the submission: the wait is taken as 0": int(
-            (started["start_time"] < started["submit_time"]).sum()
+            (jobs["start_time"] < jobs["submit_time"]).sum()
         ),
     }
-    if "node_ids" in started and (named := started["node_ids"].fillna("") != "").any():
+    if "node_ids" in jobs and (named := started & (jobs["node_ids"].fillna("") != "")).any():
         taken = "they are taken to be where most was free" if laid.has_nodes else "so that nodes are not told apart"
-        counts[f"of which it is not known on which nodes they ran: {taken}"] = int((runs & ~named).sum())
+        unnamed = started & (jobs["run_time"] > 0) & ~named
+        counts[f"of which it is not known on which nodes they ran: {taken}"] = int(unnamed.sum())
     counts["that held more CPUs than they asked for, as of whole nodes: all of these count as occupied"] = laid.n_held
     return [f"{counted(n, 'job')} {what}" for what, n in counts.items() if n]
 
@@ -341,13 +348,9 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
             "upper": upper / 3600,
         }
     )
-    by_class = pd.DataFrame(seconds / 3600, columns=list(CAUSES))
-    by_class.insert(0, "hours", by_class.sum(axis=1))
-    by_class.insert(0, "n_jobs", 1)
-    classes = np.array(CLASSES, object)[class_of(jobs)]
     return Account(
         causes=causes,
-        by_class=by_class.groupby(classes).sum().rename_axis("class").reset_index(),
+        by_class=_by_class(jobs, seconds),
         by_job=seconds,
         limits=limits,
         outages=outages,
@@ -356,6 +359,18 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
         names=laid.names,
         notes=tuple(notes),
     )
+
+
+def _by_class(jobs: pd.DataFrame, seconds: np.ndarray) -> pd.DataFrame:
+    """Return the hours of each class of jobs, column by column: all as hours take as much room as the log."""
+    names = sorted(CLASSES)
+    classes = np.array([names.index(one) for one in CLASSES], np.int8)[class_of(jobs)]
+    rows = (np.ascontiguousarray(seconds[at : at + _STEP]) / 3600 for at in range(0, len(jobs), _STEP))
+    sums = {"n_jobs": pd.Series(1, range(len(jobs))).groupby(classes).sum()}
+    sums["hours"] = pd.Series(np.concatenate([pd.DataFrame(each).sum(axis=1) for each in rows])).groupby(classes).sum()
+    sums |= {cause: pd.Series(seconds[:, i] / 3600).groupby(classes).sum() for i, cause in enumerate(CAUSES)}
+    table = pd.DataFrame(sums).rename(index=dict(enumerate(names)))
+    return table.rename_axis("class").reset_index()
 
 
 def _kinds_of(limits: list[Limit]) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from procure.account.layout import OWNERS, Laid, levels, usual_most
-from procure.account.sweep import FAR, PAUSE, UNEXPLAINED, Log
+from procure.account.sweep import FAR, N_SPELLS, PAUSE, UNEXPLAINED, Log, Work
 
 LEAST_JOBS = 8
 """Jobs that must have waited with room before a limit is inferred."""
@@ -86,7 +86,7 @@ def _system_still(laid: Laid, jobs: np.ndarray) -> np.ndarray:
     at, order = np.unique(np.concatenate([log.start, log.end]), return_inverse=True)
     running = np.cumsum(np.bincount(order, np.concatenate([log.cpus, -log.cpus])))
     own = log.cpus[jobs]
-    most = usual_most(levels(log.start, log.end, every, log.cpus), 1)[0] - own
+    most = usual_most(*levels(log.start, log.end, every, log.cpus), 1)[0] - own
     if laid.n_nodes:
         per_node = own // laid.jobs["n_nodes"].to_numpy(np.int64)[jobs]
         most = np.maximum(most, laid.total_cpus - laid.n_nodes * (per_node - 1) - own)
@@ -158,6 +158,16 @@ def with_limits(laid: Laid, limits: Iterable[Limit]) -> Laid:
         row = most[RESOURCES.index(one.resource)]
         row[one.owner] = min(row[one.owner], one.value)
     return laid._replace(centre=centre._replace(max_jobs=most[0], max_cpus=most[1]))
+
+
+def book_pauses(work: Work, pause: np.ndarray) -> None:
+    """Book to the pause what a pass that knows it would, int64[n_jobs], s: of each spell without a cause the first."""
+    job, lasted = work.spells[: work.counters[N_SPELLS]].T
+    paused = np.minimum(lasted, pause[job])
+    np.add.at(work.seconds[:, PAUSE], job, paused)
+    np.subtract.at(work.seconds[:, UNEXPLAINED], job, paused)
+    work.upper[PAUSE] += paused.sum()
+    work.lower[UNEXPLAINED] -= paused.sum()
 
 
 def infer_pause(seconds: np.ndarray) -> int:

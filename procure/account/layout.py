@@ -24,6 +24,8 @@ from procure.account.sweep import (
 )
 from procure.errors import TableError
 from procure.files.gpu_pools import models_of
+from procure.schemas import REQUEST, TASKS
+from procure.simulator.arrays import numbers_of
 from procure.site.model import Site
 from procure.text import be, counted
 
@@ -39,6 +41,12 @@ EXCEEDS = 0.002
 """Share of the time of a log for which more may run than its nodes have before it is said."""
 MOST_UNNAMED = 0.2
 """Share of the CPU-time of a log of which it may be unknown on which nodes it ran before no node is told apart."""
+
+
+_READ = {
+    *("job_id", "cluster", "user", "account", "partition", "qos", "submit_time", "eligible_time", "start_time"),
+    *("run_time", "requested_time", "exclusive", "held_cpus_per_node", "node_ids", *REQUEST, *TASKS),
+}
 
 
 class Laid(NamedTuple):
@@ -57,6 +65,11 @@ class Laid(NamedTuple):
     node_ids: list[str]
     n_nodes: int  # 0 = not known
     notes: tuple[str, ...] = ()
+
+
+def without_unread(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return a job table with the columns that an account reads."""
+    return jobs[[name for name in jobs if name in _READ]]
 
 
 def check_started(jobs: pd.DataFrame) -> None:
@@ -80,7 +93,11 @@ def started_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
         None has a start; or the jobs are of several clusters.
     """
     check_started(jobs)
-    kept = jobs[jobs["start_time"].notna()].sort_values("submit_time", kind="stable", ignore_index=True)
+    started = jobs["start_time"].notna()
+    kept = jobs if started.all() else jobs[started]
+    if not kept["submit_time"].is_monotonic_increasing:  # else it is not made twice
+        kept = kept.sort_values("submit_time", kind="stable")
+    kept = kept.reset_index(drop=True)
     start, submit = kept["start_time"].astype("int64"), kept["submit_time"].astype("int64")
     eligible = kept["eligible_time"].fillna(submit) if "eligible_time" in kept else submit
     end = start + kept["run_time"].astype("int64")
@@ -140,23 +157,27 @@ class Levels(NamedTuple):
     lasted: np.ndarray  # int64[m], s
 
 
-def levels(start: np.ndarray, end: np.ndarray, of: np.ndarray, amount: np.ndarray) -> Levels:
-    """Return the levels of all owners; jobs of no length count nothing, nor do those of nobody (−1)."""
+def levels(start: np.ndarray, end: np.ndarray, of: np.ndarray, *amounts: np.ndarray) -> list[Levels]:
+    """Return the levels of all owners, of each amount; jobs of no length count nothing, nor do those of nobody (−1)."""
     kept = (end > start) & (of >= 0)
-    at = np.concatenate([end[kept], start[kept]])
-    change = np.concatenate([-amount[kept], amount[kept]])
+    at = np.concatenate([end[kept], start[kept]])  # of one moment, ends come before starts
     whose = np.concatenate([of[kept], of[kept]])
-    order = np.lexsort((change > 0, at, whose))
-    at, level, whose = at[order], np.cumsum(change[order]), whose[order]
+    span = int(np.ptp(at)) + 1 if len(at) else 1
+    if (int(whose.max(initial=0)) + 1) * span < FAR:  # as one number, in a third of the time
+        order = np.argsort(whose * span + (at - at.min(initial=FAR)), kind="stable")
+    else:
+        order = np.lexsort((at, whose))
+    at, whose = at[order], whose[order]
     # Each owner's changes add up to 0, so no level carries over to the next.
     lasted = np.append(np.where(whose[1:] == whose[:-1], np.diff(at), 0), 0)[: len(at)]
-    return Levels(whose, level, lasted)
+    changes = (np.concatenate([-amount[kept], amount[kept]]) for amount in amounts)
+    return [Levels(whose, np.cumsum(change[order]), lasted) for change in changes]
 
 
 def _peaks(start: np.ndarray, end: np.ndarray, of: np.ndarray, amount: np.ndarray, n: int) -> np.ndarray:
     """Return the most of an amount that ran at once, of each of ``n`` owners."""
     found = np.zeros(n, np.int64)
-    some = levels(start, end, of, amount)
+    (some,) = levels(start, end, of, amount)
     np.maximum.at(found, some.whose, some.level)
     return found
 
@@ -176,14 +197,14 @@ def usual_most(some: Levels, n: int) -> np.ndarray:
     return np.where(total > 0, found, 0)
 
 
-def _most_beside(start: np.ndarray, end: np.ndarray, of: np.ndarray, cpus: np.ndarray, n: int) -> np.ndarray:
-    """Return the usual most CPUs of each owner while several of its jobs run; of all where that never is.
+def _usual(start: np.ndarray, end: np.ndarray, of: np.ndarray, cpus: np.ndarray, n: int) -> np.ndarray:
+    """Return the usual most jobs of each owner, and CPUs while several of its jobs run; of all where that never is.
 
     A job that runs alone shows no limit: one that is larger than its owner's may do so.
     """
-    every, jobs = levels(start, end, of, cpus), levels(start, end, of, np.minimum(cpus, 1))
+    every, jobs, each = levels(start, end, of, cpus, np.minimum(cpus, 1), np.ones_like(cpus))
     several = usual_most(every._replace(lasted=every.lasted * (jobs.level > 1)), n)
-    return np.where(several > 0, several, usual_most(every, n))
+    return np.stack([usual_most(each, n), np.where(several > 0, several, usual_most(every, n))])
 
 
 def _inferred_nodes(jobs: pd.DataFrame, nodes: tuple[np.ndarray, np.ndarray, list[str]]) -> pd.DataFrame:
@@ -254,7 +275,7 @@ def _check_fit(
             f"{of} {table['cpus'].iloc[number[row]]}"
         )
     start, end = (jobs[name].to_numpy(np.int64)[job] for name in ("start_time", "end_time"))
-    some = levels(start, end, number, asked)
+    (some,) = levels(start, end, number, asked)
     over = np.maximum(some.level - table["cpus"].to_numpy(np.int64)[some.whose], 0) * some.lasted
     if over.sum() > OVERBOOKED * (some.level * some.lasted).sum():
         row = int(some.whose[over.argmax()])
@@ -268,7 +289,7 @@ def _check_fit(
 def _too_few(jobs: pd.DataFrame, cpus: np.ndarray, total: int) -> tuple[str, ...]:
     """Say where more CPUs ran at once than there are, for so long that it is no matter of the clock."""
     start, end = (jobs[name].to_numpy(np.int64) for name in ("start_time", "end_time"))
-    some = levels(start, end, np.zeros(len(jobs), np.int64), cpus)
+    (some,) = levels(start, end, np.zeros(len(jobs), np.int64), cpus)
     share = some.lasted[some.level > total].sum() / max(int(some.lasted.sum()), 1)
     if share <= EXCEEDS:
         return ()
@@ -377,19 +398,20 @@ def lay_out(
         for i, name in enumerate(parts):
             if partitions and name in partitions:
                 allowed[i] = table["node_id"].isin(partitions[name])
-    asked = pd.DataFrame(
-        {
-            "n": share,
-            "cpus": np.where(whole, asked_cpus, held) * scale,
-            "mem": jobs["mem_mb_per_node"].to_numpy(np.int64) * scale,
-            "gpus": jobs["gpus_per_node"].to_numpy(np.int64) * scale,
-            "gpu_type": jobs["gpu_type"].fillna("").to_numpy() if "gpu_type" in jobs and not alone else "",
-            "pool": pool,
-            "whole": whole,
-        }
-    )
-    group = asked.groupby(list(asked), sort=False).ngroup().to_numpy(np.int64)
-    distinct = asked[~pd.Series(group).duplicated()]
+    asked = {
+        "n": share,
+        "cpus": np.where(whole, asked_cpus, held) * scale,
+        "mem": jobs["mem_mb_per_node"].to_numpy(np.int64) * scale,
+        "gpus": jobs["gpus_per_node"].to_numpy(np.int64) * scale,
+        "pool": pool,
+        "whole": whole,
+    }
+    if "gpu_type" in jobs and not alone:
+        asked["gpu_type"] = jobs["gpu_type"].fillna("").to_numpy()
+    group = numbers_of(*asked.values())
+    first_of = ~pd.Series(group).duplicated().to_numpy()
+    distinct = pd.DataFrame({"gpu_type": ""} | {name: column[first_of] for name, column in asked.items()})
+    del asked
     may_use = _may_use(distinct, table, allowed)
     # Of a whole node as many CPUs are taken as the smallest has that will do.
     sizes = np.where(may_use, table["cpus"].to_numpy(np.int64), np.iinfo(np.int64).max).min(1)
@@ -425,8 +447,7 @@ def lay_out(
     peaks = np.zeros((2, len(names)), np.int64)
     for row in owner:
         if (row >= 0).any():
-            peaks[0] += usual_most(levels(times[2], times[3], row, np.ones(n, np.int64)), len(names))
-            peaks[1] += _most_beside(times[2], times[3], row, cpus, len(names))
+            peaks += _usual(times[2], times[3], row, cpus, len(names))
     unlimited = np.full(len(names), FAR, np.int64)
     centre = Centre(  # type: ignore[misc]
         *(table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus")),
@@ -491,20 +512,21 @@ def _events(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the moments, kinds and jobs of all events; a job of no length has no end, one that is eligible no more."""
     n = len(submit)
-    job = np.arange(n)
+    job = np.arange(n, dtype=np.int32)
     runs, later = end > start, eligible > submit
     at = np.concatenate([end[runs], eligible[later], submit, start])
-    kind = np.repeat([ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED], [runs.sum(), later.sum(), n, n])
+    kinds = np.array([ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED], np.int8)
+    kind = np.repeat(kinds, [runs.sum(), later.sum(), n, n])
     about = np.concatenate([job[runs], job[later], job, job])
-    order = np.lexsort((about, kind, at))
-    return at[order].astype(np.int64), kind[order].astype(np.int64), about[order].astype(np.int64)
+    order = np.argsort(len(kinds) * at + kind, kind="stable")  # of one moment and kind they stand by job
+    return at[order], kind[order], about[order]
 
 
 def with_events(log: Log, at: np.ndarray, kind: np.ndarray, about: np.ndarray) -> Log:
     """Add further events to a log."""
     every = np.concatenate([log.event_at, at]).astype(np.int64)
-    kinds = np.concatenate([log.event, kind]).astype(np.int64)
-    abouts = np.concatenate([log.about, about]).astype(np.int64)
+    kinds = np.concatenate([log.event, kind]).astype(log.event.dtype)
+    abouts = np.concatenate([log.about, about]).astype(log.about.dtype)
     order = np.lexsort((kinds, every))
     return log._replace(event_at=every[order], event=kinds[order], about=abouts[order])
 
@@ -541,11 +563,12 @@ def make_work(laid: Laid) -> Work:
         jobs_of=np.zeros(n_owners, np.int64),
         cpus_of=np.zeros(n_owners, np.int64),
         stretch=np.zeros(n, np.int64),
-        counters=np.zeros(3, np.int64),
-        seconds=np.zeros((n, len(CAUSES)), np.int64),
+        counters=np.zeros(4, np.int64),
+        seconds=np.zeros((n, len(CAUSES)), np.int64, order="F"),  # a cause that never applies takes no room
         lower=np.zeros(len(CAUSES), np.int64),
         upper=np.zeros(len(CAUSES), np.int64),
         seen=np.full(n_owners, -1, np.int64),
         beside=np.zeros((3, n_owners), np.int64),
         kept=np.zeros((len(OWNERS), n, 2), np.int64),
+        spells=np.zeros((2 * n, 2), np.int64),
     )

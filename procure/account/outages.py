@@ -171,7 +171,7 @@ def _fill_levels(log, waits, cpus, used, least):
     started = np.zeros(log.submit.size, np.bool_)
     now = 0
     for i in range(log.event_at.size):
-        event, job = log.event[i], log.about[i]
+        event, job = log.event[i], np.int64(log.about[i])
         if event == ENDED:
             now -= cpus[job]
         elif (event == SUBMITTED and log.eligible[job] <= log.submit[job]) or event == ELIGIBLE_NOW:

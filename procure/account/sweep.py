@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.simulator.kernel import kernel, part
+from procure.simulator.reference import by_reference
 
 CAUSES = (
     *("not_eligible", "above_limit", "full", "fragmentation", "memory", "gpus"),
@@ -21,7 +22,7 @@ FAR = 1 << 60
 """A moment, an amount or a limit that is never reached."""
 ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED, LEFT, BACK = range(6)
 """Kinds of events; those of one moment are taken in this order, but for LEFT and BACK, which may come at any place."""
-N_JOBS, N_ACTIVE, N_RUNNING = range(3)
+N_JOBS, N_ACTIVE, N_RUNNING, N_SPELLS = range(4)
 """What the counters count."""
 
 
@@ -39,8 +40,8 @@ class Log(NamedTuple):
     node_first: np.ndarray  # int64[n + 1]
     node_list: np.ndarray  # int64[], on which nodes each ran; −1 = unknown, then where most is free
     event_at: np.ndarray  # int64[m], ascending
-    event: np.ndarray  # int64[m], one of the kinds
-    about: np.ndarray  # int64[m], a job, or a row of the outages
+    event: np.ndarray  # int8[m], one of the kinds
+    about: np.ndarray  # int32[m], a job, or a row of the outages
 
 
 class Groups(NamedTuple):
@@ -86,13 +87,14 @@ class Work(NamedTuple):
     jobs_of: np.ndarray  # int64[n_owners], running
     cpus_of: np.ndarray  # int64[n_owners], running
     stretch: np.ndarray  # int64[n], s, how long there has been room for a job
-    counters: np.ndarray  # int64[3]
+    counters: np.ndarray  # int64[4]
     seconds: np.ndarray  # int64[n, n_causes], the result
     lower: np.ndarray  # int64[n_causes], s for which no other cause would do
     upper: np.ndarray  # int64[n_causes], s for which it would do
     seen: np.ndarray  # int64[n_owners], the stretch in which an owner's next job was looked at
     beside: np.ndarray  # int64[3, n_owners], s with room for the next job: all; at the most jobs; at the most CPUs
     kept: np.ndarray  # int64[n_kinds, n, 2], s that a job waited so: at the most of its user, …; or [n_kinds, 0, 2]
+    spells: np.ndarray  # int64[2 n, 2], jobs, and how long in one go no cause applied to them, s: the first N_SPELLS
 
 
 class Stretch(NamedTuple):
@@ -312,6 +314,17 @@ def _beside(log, centre, work, job, stretch):
 
 
 @part
+def _end_spell(work, job):
+    """Note how long no cause applied to a job, up to now."""
+    if work.stretch[job] > 0:
+        n = work.counters[N_SPELLS]
+        if n < work.spells.shape[0]:
+            work.spells[n, 0], work.spells[n, 1] = job, work.stretch[job]
+        work.counters[N_SPELLS] = n + 1
+        work.stretch[job] = 0
+
+
+@part
 def _book(centre, work, job, found, dt):
     """Book a stretch of a job's wait to the first of the causes found, or to the pause and the unexplained."""
     for cause in range(PAUSE):
@@ -326,7 +339,7 @@ def _book(centre, work, job, found, dt):
             work.lower[first] += dt
         if (found & ~INFERRED) == 0:
             work.upper[UNEXPLAINED] += dt
-        work.stretch[job] = 0
+        _end_spell(work, job)
         return
     paused = min(dt, max(0, centre.pause[job] - work.stretch[job]))
     work.stretch[job] += dt
@@ -362,15 +375,17 @@ def _account(log, groups, centre, work, stretch):
 @kernel
 def sweep(log, groups, centre, work):
     """Book every wait of a log; ``work`` is modified."""
+    log, groups, centre, work = by_reference(log), by_reference(groups), by_reference(centre), by_reference(work)
     n_events = log.event_at.size
     for i in range(n_events):
-        now, event, about = log.event_at[i], log.event[i], log.about[i]
+        now, event, about = log.event_at[i], log.event[i], np.int64(log.about[i])
         if event == ENDED:
             _run(log, groups, centre, work, about, 1)
         elif event == SUBMITTED:
             _join(log, groups, centre, work, about)
         elif event == STARTED:
             _quit(log, work, about)
+            _end_spell(work, about)
             if log.end[about] > log.start[about]:
                 _run(log, groups, centre, work, about, -1)
         elif event == LEFT:

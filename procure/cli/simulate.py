@@ -20,7 +20,7 @@ from procure.files import whole_file
 from procure.policies import catalog
 from procure.policies.catalog import DEFAULT
 from procure.policies.names import FITS, ORDERS, RIVALS
-from procure.run import Run
+from procure.run import Run, simulate_only
 from procure.run import simulate as run_simulation
 from procure.text import counted, duration, limit_note, listed
 from procure.workload.speed import exact_speed
@@ -96,13 +96,18 @@ def simulate(
     with common.bad_option("--rule"):
         rule and catalog.spec(policy).parameters.verify(job_table, node_table)
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
-    run = run_simulation(job_table, node_table, policy, **options)
+    n_jobs, held = len(job_table), [job_table]
+    if out is None and gantt is None and not rule:
+        del job_table
+        run = simulate_only(held, node_table, policy, **options)
+    else:
+        run = run_simulation(job_table, node_table, policy, **options)
     _say(run, policy, node_table)
     if out is not None:  # else none is made, which takes as much memory as the jobs
         common.write_to(out, run.schedule, "the schedule")
     if gantt is not None:
         _draw(run.schedule, gantt)
-    common.note(limit_note(kill_at_limit, {policy: run.metrics["n_killed"]}, len(job_table)))
+    common.note(limit_note(kill_at_limit, {policy: run.metrics["n_killed"]}, n_jobs))
     record: dict[str, Any] = run.metrics | {"elapsed": run.elapsed}
     people = output is common.Format.TABLE
     waits = None
@@ -112,7 +117,7 @@ def simulate(
         record["kernel_seconds"] = run.elapsed
         if waits is not None and output is common.Format.JSON:
             record["rules"] = waits.to_dict(orient="records")
-    common.print_record(record, output, f"{policy}: {counted(len(job_table), 'job')}")
+    common.print_record(record, output, f"{policy}: {counted(n_jobs, 'job')}")
     if waits is not None:
         if people:
             site_options.print_waits(waits)

@@ -9,7 +9,7 @@ import pandas as pd
 import typer
 
 from procure.account.account import account_waits
-from procure.account.layout import check_started
+from procure.account.layout import check_started, without_unread
 from procure.cli import common, lazy, site_options
 from procure.comparison.waits import site_check, verdict
 from procure.fitting.fit import fit_site
@@ -220,7 +220,7 @@ def why(
     procure site why jobs.parquet --nodes nodes.csv
     procure site why jobs.parquet --site site/ --format json
     """
-    table = common.read_job_table(jobs)
+    table = without_unread(common.read_job_table(jobs))
     system, rules = _known(nodes, site)
     if len(table) and table["submit_time"].max() - table["submit_time"].min() < SHORT:
         common.note(f"careful: {jobs.name} is shorter than four days: limits and outages may go unseen")

@@ -125,6 +125,7 @@ class BestFit(Parameters):
     """Parameters of `best_fit`."""
 
     rule: ClassVar = best_fit
+    plans: ClassVar[bool] = False
     takes_tasks: ClassVar[bool] = True
 
     def make(self, state: State) -> CompiledPolicy:
@@ -136,6 +137,7 @@ class BestFitOfNode(Parameters):
     """Parameters of `best_fit_of_node`."""
 
     rule: ClassVar = best_fit_of_node
+    plans: ClassVar[bool] = False
     takes_tasks: ClassVar[bool] = True
 
     def make(self, state: State) -> CompiledPolicy:

@@ -174,6 +174,7 @@ class Easy(Composed):
     """Parameters of `easy`."""
 
     rule: ClassVar = easy
+    plans: ClassVar[bool] = False
     order: OrderName = Field("fcfs", description="which job is tried first behind the reservations")
     queue_order: OrderName = Field("fcfs", description="which job holds the first reservation")
     depth: int = Field(1, ge=1, le=LARGEST, description="how many waiting jobs hold a reservation")

@@ -95,6 +95,12 @@ class Parameters(Settings):
     takes_tasks: ClassVar[bool] = False
     """Whether it places jobs that ask for tasks, or take their nodes whole, beside jobs of nodes."""
 
+    plans: ClassVar[bool] = True
+    """Whether nodes may be kept for jobs that wait, where `State.node_first` says; no class says no for its subclasses.
+
+    Without, the nodes of tasks are listed as jobs start: a tenth of the room.
+    """
+
     exclusive: bool = Field(False, description="a job takes its nodes whole")
     last_two: bool = Field(False, description="estimate a job by its user's last two run times")
 
@@ -106,7 +112,7 @@ class Parameters(Settings):
 
     def options(self) -> Options:
         """Return what the simulator does differently under these parameters."""
-        return Options(int(self.exclusive), int(self.last_two))
+        return Options(int(self.exclusive), int(self.last_two), plans=int(vars(type(self)).get("plans", True)))
 
     def files(self) -> tuple[str, ...]:
         """Return the names of the files on which what the policy decides depends."""

@@ -63,6 +63,7 @@ class Strict(Composed):
     """Parameters of `strict`."""
 
     rule: ClassVar = strict
+    plans: ClassVar[bool] = False
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
@@ -73,6 +74,7 @@ class Skipping(Composed):
     """Parameters of `skipping`."""
 
     rule: ClassVar = skipping
+    plans: ClassVar[bool] = False
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""

@@ -12,13 +12,13 @@ import numpy as np
 from pydantic import Field
 
 from procure.policies.lines import DECIDED, Lines, first_of, make_lines, refuse
-from procure.policies.names import NOBODY
+from procure.policies.names import FITS, NOBODY
 from procure.policies.order import Ordered
 from procure.policies.parameters import HoldName, PlaceName
 from procure.policies.place import Nodes, Reservation, make_fit, make_nodes
 from procure.simulator.kernel import inlined, part
 from procure.simulator.seams import hold
-from procure.simulator.state import WAIT, State
+from procure.simulator.state import WAIT, Options, State
 
 
 @hold
@@ -95,6 +95,11 @@ class Composed(Ordered):
     """Whether a job fits wherever enough nodes hold it."""
     hold: HoldName = Field(NOBODY, description="who is held back, though room is free")
     place: PlaceName = Field("first", description="which of the nodes that can hold a job it gets")
+
+    def options(self) -> Options:
+        """Let only what is our own list nodes as jobs start."""
+        plans, found = self.place not in FITS or self.hold != NOBODY or getattr(self, "depth", 1) > 1, super().options()
+        return found._replace(plans=found.plans or int(plans))
 
     def make_hold(self, state: State) -> Any:
         """Make the hold-back of a run: a named tuple of a class of hold-backs."""

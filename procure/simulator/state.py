@@ -34,6 +34,7 @@ class Options(NamedTuple):
     exclusive: int = 0  # a job takes its nodes whole
     last_two: int = 0  # estimate a job by its user's last two run times
     half_life: float = 0.0  # s, in which a user's past use counts half; 0 = usage is not kept
+    plans: int = 1  # the policy may keep nodes for jobs that wait; 0 = nodes of tasks are listed as jobs start
 
 
 class Shapes(NamedTuple):
@@ -235,6 +236,7 @@ def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.nda
         n_chosen=np.zeros(1, np.int64),
         n_used=np.zeros(n_jobs, np.int64),
         node_units=np.zeros(0, np.int32),
+        n_listed=np.zeros(0, np.int64),
         rows=np.zeros(n_nodes, np.int64),
         keys=np.zeros(n_nodes),
         enters=np.zeros(n_nodes, np.int64),
@@ -292,7 +294,8 @@ def build(
     most_nodes = jobs.n_nodes if tasks is None else np.minimum(tasks.max_nodes[jobs.shape_of], n_nodes)
     node_first = np.concatenate([[0], np.cumsum(most_nodes)]).astype(np.int64)
     if tasks is not None:
-        tasks = tasks._replace(node_units=np.zeros(int(node_first[-1]), np.int32))
+        listed, n_listed = np.zeros((2, int(node_first[-1])), np.int32), np.full(1, -options.plans, np.int64)
+        tasks = tasks._replace(node_units=listed[1], n_listed=n_listed)
     jobs = Jobs(*map(_writable, jobs[:-1]))  # type: ignore[arg-type]
     longest = np.where(jobs.requested > 0, jobs.requested, FAR)
     user = np.zeros(n_jobs, np.int64) if user is None else user
@@ -335,7 +338,7 @@ def build(
         asked_pace=np.full(n_jobs, -1, np.int64),
         n_asked=counter(),
         node_first=node_first,
-        node_list=np.full(int(node_first[-1]), -1, np.int32),
+        node_list=np.full(int(node_first[-1]), -1, np.int32) if tasks is None else listed[0],
         total_cpus=totals[0],
         total_mem=totals[1],
         total_gpus=totals[2],

@@ -296,8 +296,8 @@ def _refusal(world, state, job, nodes):
 @inlined
 def _occupy(world, state, job, nodes):
     """Take the nodes; returns the durations' row of the node on which the job takes longest."""
-    speed, tasks, first = world.speed_of_node[nodes[0]], state.tasks, state.node_first[job]
-    hold_nodes(tasks, job, first, nodes)
+    speed, tasks = world.speed_of_node[nodes[0]], state.tasks
+    first = hold_nodes(state, tasks, job, nodes)
     for i in range(nodes.size):
         node = nodes[i]
         _touch(state.touched, node)

@@ -32,6 +32,7 @@ class Tasks(NamedTuple):
     n_chosen: np.ndarray  # int64[1]: of an answer, the nodes in ``chosen``; 0 if there is no room
     n_used: np.ndarray  # int64[n_jobs], nodes that a job which started has; of one that waits, that it is planned on
     node_units: np.ndarray  # int32[], units on each node of `State.node_list`; of one that waits, likewise
+    n_listed: np.ndarray  # int64[1], entries of `State.node_list` taken; −1 = each job has its place from the start
     rows: np.ndarray  # int64[n_nodes], room for nodes
     keys: np.ndarray  # float64[n_nodes], room
     enters: np.ndarray  # int64[n_nodes], room
@@ -109,12 +110,17 @@ def may_be_on(state, tasks, job, n):
 
 
 @part
-def hold_nodes(tasks, job, first, nodes):
-    """Take note of what an answer puts on each of its nodes, of which the first is number ``first`` in the list."""
+def hold_nodes(state, tasks, job, nodes):
+    """Take note of what an answer puts on each of its nodes; returns which number the first has in the list."""
+    first = state.node_first[job]
     if tasks is not None:
+        if tasks.n_listed[0] >= 0:
+            first = state.node_first[job] = tasks.n_listed[0]
+            tasks.n_listed[0] += nodes.size
         tasks.n_used[job] = nodes.size
         for i in range(nodes.size):
             tasks.node_units[first + i] = tasks.units[nodes[i]]
+    return first
 
 
 @part
