@@ -83,10 +83,10 @@ def _system_still(laid: Laid, jobs: np.ndarray) -> np.ndarray:
     log, every = laid.log, np.zeros(len(laid.jobs), np.int64)
     if not laid.in_pieces:
         return np.zeros(len(jobs))
-    at, order = np.unique(np.concatenate([log.start, log.end]), return_inverse=True)
-    running = np.cumsum(np.bincount(order, np.concatenate([log.cpus, -log.cpus])))
     own = log.cpus[jobs]
     most = usual_most(*levels(log.start, log.end, every, log.cpus), 1)[0] - own
+    at, order = np.unique(np.concatenate([log.start, log.end]), return_inverse=True)
+    running = np.cumsum(np.bincount(order, np.concatenate([log.cpus, -log.cpus])))
     if laid.n_nodes:
         per_node = own // laid.jobs["n_nodes"].to_numpy(np.int64)[jobs]
         most = np.maximum(most, laid.total_cpus - laid.n_nodes * (per_node - 1) - own)
@@ -117,7 +117,7 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
         int64[n_jobs], s that each job waited with room.
     """
     log, centre = laid.log, laid.centre
-    owners = log.owner[kind]
+    owners = log.owner[kind].astype(np.int64)
     if not (owners >= 0).any():
         return []
     n = len(laid.names)

@@ -161,7 +161,7 @@ def levels(start: np.ndarray, end: np.ndarray, of: np.ndarray, *amounts: np.ndar
     """Return the levels of all owners, of each amount; jobs of no length count nothing, nor do those of nobody (−1)."""
     kept = (end > start) & (of >= 0)
     at = np.concatenate([end[kept], start[kept]])  # of one moment, ends come before starts
-    whose = np.concatenate([of[kept], of[kept]])
+    whose = np.concatenate([of[kept], of[kept]]).astype(np.int64)
     span = int(np.ptp(at)) + 1 if len(at) else 1
     if (int(whose.max(initial=0)) + 1) * span < FAR:  # as one number, in a third of the time
         order = np.argsort(whose * span + (at - at.min(initial=FAR)), kind="stable")
@@ -311,10 +311,10 @@ def _owners(jobs: pd.DataFrame) -> tuple[np.ndarray, list[str], np.ndarray]:
         number, distinct = pd.factorize(text.where(text != ""))
         if kind and len(distinct) < 2:
             number, distinct = np.full(len(jobs), -1), distinct[:0]
-        rows.append(np.where(number < 0, -1, number + len(names)))
+        rows.append(np.where(number < 0, -1, number + len(names)).astype(np.int32))
         names += [str(one) for one in distinct]
         kinds += [kind] * len(distinct)
-    return np.array(rows, np.int64), names, np.array(kinds, np.int64)
+    return np.array(rows), names, np.array(kinds, np.int64)
 
 
 def _may_use(groups: pd.DataFrame, table: pd.DataFrame, allowed: np.ndarray | None) -> np.ndarray:
@@ -436,6 +436,7 @@ def lay_out(
         limit=np.where(requested > 0, requested, FAR),
         cpus=cpus,
         owner=owner,
+        kinds=np.flatnonzero((owner >= 0).any(axis=1)),
         group=group,
         node_first=np.asarray(first, np.int64),
         node_list=number,

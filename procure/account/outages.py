@@ -94,7 +94,8 @@ class _Days(NamedTuple):
 
     @classmethod
     def of(cls, log: Log, used: np.ndarray, least: np.ndarray, n_days: int) -> _Days:
-        at = np.unique(np.concatenate([log.event_at, np.arange(n_days + 1) * DAY]))
+        at = np.sort(np.concatenate([log.event_at, np.arange(n_days + 1) * DAY]), kind="stable")
+        at = at[np.append(True, at[1:] > at[:-1])]
         place = np.searchsorted(log.event_at, at, side="right") - 1
         used, least, day = used[place], least[place], np.minimum(at // DAY, n_days - 1)
         most = np.zeros(n_days, np.int64)

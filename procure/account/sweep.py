@@ -35,7 +35,8 @@ class Log(NamedTuple):
     end: np.ndarray  # int64[n]
     limit: np.ndarray  # int64[n], s that it may run; FAR = no limit
     cpus: np.ndarray  # int64[n], on all its nodes
-    owner: np.ndarray  # int64[n_kinds, n], its user, account … (`OWNERS`): one numbering, −1 = unknown
+    owner: np.ndarray  # int32[n_kinds, n], its user, account … (`OWNERS`): one numbering, −1 = unknown
+    kinds: np.ndarray  # int64[], rows of it in which some owner is known
     group: np.ndarray  # int64[n], jobs of one group ask for the same and may use the same nodes
     node_first: np.ndarray  # int64[n + 1]
     node_list: np.ndarray  # int64[], on which nodes each ran; −1 = unknown, then where most is free
@@ -225,7 +226,8 @@ def _run(log, groups, centre, work, job, sign):
         if work.node_list[k] < 0:
             work.node_list[k] = _emptiest(groups, work, group, log.node_first[job], k)
         _change(groups, centre, work, work.node_list[k], group, sign, 0)
-    for kind in range(log.owner.shape[0]):
+    for k in range(log.kinds.size):
+        kind = log.kinds[k]
         owner = log.owner[kind, job]
         if owner >= 0:
             work.jobs_of[owner] -= sign
@@ -252,7 +254,8 @@ def _causes(log, groups, centre, work, job, now):
     found, group = 0, log.group[job]
     if now < log.eligible[job]:
         found |= 1 << ELIGIBLE
-    for kind in range(log.owner.shape[0]):
+    for k in range(log.kinds.size):
+        kind = log.kinds[k]
         owner = log.owner[kind, job]
         if owner >= 0 and (
             work.jobs_of[owner] >= centre.max_jobs[owner]
@@ -298,7 +301,8 @@ def _shadow(log, groups, work, head):
 def _beside(log, centre, work, job, stretch):
     """Note at what levels of its owners a job waits with room, and once per owner how long that lasts."""
     dt = stretch.dt
-    for kind in range(log.owner.shape[0]):
+    for k in range(log.kinds.size):
+        kind = log.kinds[k]
         owner = log.owner[kind, job]
         if owner < 0:
             continue
