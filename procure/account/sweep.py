@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.simulator.kernel import kernel, part
-from procure.simulator.reference import by_reference
 
 CAUSES = (
     *("not_eligible", "above_limit", "full", "fragmentation", "memory", "gpus"),
@@ -379,7 +378,6 @@ def _account(log, groups, centre, work, stretch):
 @kernel
 def sweep(log, groups, centre, work):
     """Book every wait of a log; ``work`` is modified."""
-    log, groups, centre, work = by_reference(log), by_reference(groups), by_reference(centre), by_reference(work)
     n_events = log.event_at.size
     for i in range(n_events):
         now, event, about = log.event_at[i], log.event[i], np.int64(log.about[i])
