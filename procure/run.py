@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +60,7 @@ _STEP = 1 << 18
 _UNITS = {one.name: one.unit for one in METRICS if one.unit != "0 or 1"} | {"utilization_nodes": "share"}
 
 
+_PLACED = ("start", "tasks", "node_list", "node_first")
 _READ = {
     *("job_id", "user", "submit_time", "requested_time", "run_time", "due_time", "partition", KIND_SPEEDS, GPU_SPEEDS),
     *("cpu_percent", "mem_percent", "bandwidth_percent", *REQUEST, *TASKS),
@@ -468,8 +469,10 @@ def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> 
     killed = np.where(world.left >= 0, world.cut, killed)
     depth = int(world.max_queue_depth[0])
     columns = policy.columns() if isinstance(policy, CompiledPolicy) and policy.columns else {}
-    nodes, first, units = placed(state)
-    return Outcome(state.start, world.end, killed, nodes, first, depth, elapsed, columns, units)
+    end, kept = world.end, SimpleNamespace(**{name: getattr(state, name) for name in _PLACED})
+    del world, state, policy  # half of what is held
+    nodes, first, units = placed(kept)
+    return Outcome(kept.start, end, killed, nodes, first, depth, elapsed, columns, units)
 
 
 def _schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, found: Outcome) -> pd.DataFrame:

@@ -103,6 +103,19 @@ def test_nodes_that_are_not_looked_at_change_nothing(name, monkeypatch):
         assert ours.equals(procure_run.simulate(jobs, nodes, name).schedule), seed
 
 
+@pytest.mark.parametrize("name", ["best-fit", "easy", "conservative"])
+def test_a_run_that_lets_its_table_go_measures_the_same(name):
+    for seed in range(few(6)):
+        rng = np.random.default_rng(seed)
+        jobs, nodes = naive.tasks_case(rng, *shared_case(rng, n_jobs=40))
+        jobs = jobs.assign(user=rng.choice([*"abc"], 40), state="COMPLETED", gpu_speeds="v100=2", kind_speeds="node=3")
+        whole = procure_run.simulate(jobs, nodes, name)
+        part = procure_run.simulate_only([jobs], nodes, name, kill_at_limit=True, logged_speed=None)
+        assert part.metrics == whole.metrics, seed
+        ids = [run.schedule.loc[run.schedule["start_time"].isna(), "job_id"].tolist() for run in (part, whole)]
+        assert ids[0] == ids[1]
+
+
 TABLE = job_table(
     submit_time=[0, 0, 5], run_time=10, requested_time=10, n_tasks=[5, 0, 6], cpus_per_task=1, n_nodes=[1, 2, 1]
 )

@@ -222,8 +222,10 @@ def _accounted(
             pause = np.full(len(laid.jobs), infer_pause(work.seconds), np.int64)
             laid = laid._replace(centre=laid.centre._replace(pause=pause))
             book_pauses(work, pause)
-    if not infer or work.counters[N_SPELLS] > len(work.spells):
-        work = None  # as large as that of the last pass
+        if work.counters[N_SPELLS] > len(work.spells):
+            del work  # as large as that of the last pass
+            work = _pass(laid, last=True)
+    else:
         work = _pass(laid, last=True)
     account = _summed(laid, work, limits, outages)
     if node_days:

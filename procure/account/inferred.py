@@ -84,7 +84,7 @@ def _system_still(laid: Laid, jobs: np.ndarray) -> np.ndarray:
     if not laid.in_pieces:
         return np.zeros(len(jobs))
     own = log.cpus[jobs]
-    most = usual_most(*levels(log.start, log.end, every, log.cpus), 1)[0] - own
+    most = usual_most(levels(log.start, log.end, every, log.cpus)[0], 1)[0] - own
     at, order = np.unique(np.concatenate([log.start, log.end]), return_inverse=True)
     running = np.cumsum(np.bincount(order, np.concatenate([log.cpus, -log.cpus])))
     if laid.n_nodes:

@@ -168,7 +168,7 @@ def _levels(log: Log, waits: np.ndarray, cpus: np.ndarray) -> tuple[np.ndarray, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fill_levels(log, waits, cpus, used, least):
-    waiting = [(log.cpus[0], 0) for _ in range(0)]
+    waiting = [(log.cpus[0], np.int64(0)) for _ in range(0)]
     started = np.zeros(log.submit.size, np.bool_)
     now = 0
     for i in range(log.event_at.size):
