@@ -281,18 +281,17 @@ def _run_of(ready: Prepared, found: Outcome, schedule: Callable[[], pd.DataFrame
 
 
 def simulate_only(jobs: list[pd.DataFrame], nodes: pd.DataFrame, policy: str, **options: Any) -> Run:
-    """Do as `simulate` with the job table in a list, which is gone before the run unless the policy reads it.
+    """Do as `simulate` with checked tables, the jobs in a list: nothing else may hold them, so that they can be let go.
 
-    Its columns that the simulator does not read must be in no other hands. The schedule then has ``job_id`` and
-    ``start_time`` only.
+    The schedule has ``job_id`` and ``start_time`` only, unless the policy reads the table.
     """
     made, sees = type(catalog.spec(policy).parameters), ("make_with", "occupied", "consumes_memory")
     if any(getattr(made, name) is not getattr(Parameters, name) for name in sees):
         return simulate(jobs.pop(), nodes, policy, **options)
     given = jobs.pop()
-    table = check(with_clock_of(given, given[[name for name in given if name in _READ]]), JOB)
+    table = with_clock_of(given, given[[name for name in given if name in _READ]])
     del given
-    ready = prepare_checked(table, check(nodes, NODE), **options)
+    ready = prepare_checked(table, nodes, **options)
     catalog.refuse_multi_node(table, policy)
     ids, ready = pa.array(table["job_id"], pa.large_string()), replace(ready, table=None)
     del table

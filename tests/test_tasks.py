@@ -10,9 +10,11 @@ from policy_cases import as_dicts, few, job_table, node_table, pool_case, shared
 from procure import run as procure_run
 from procure.errors import TableError
 from procure.policies import catalog
+from procure.schemas import JOB, NODE
 from procure.simulator import usable
 from procure.simulator.state import WAIT, build, waiting
 from procure.simulator.steps import units
+from procure.tables import check
 
 pytestmark = pytest.mark.plain
 
@@ -110,7 +112,8 @@ def test_a_run_that_lets_its_table_go_measures_the_same(name):
         jobs, nodes = naive.tasks_case(rng, *shared_case(rng, n_jobs=40))
         jobs = jobs.assign(user=rng.choice([*"abc"], 40), state="COMPLETED", gpu_speeds="v100=2", kind_speeds="node=3")
         whole = procure_run.simulate(jobs, nodes, name)
-        part = procure_run.simulate_only([jobs], nodes, name, kill_at_limit=True, logged_speed=None)
+        tables, how = ([check(jobs, JOB)], check(nodes, NODE)), {"kill_at_limit": True, "logged_speed": None}
+        part = procure_run.simulate_only(*tables, name, **how)
         assert part.metrics == whole.metrics, seed
         ids = [run.schedule.loc[run.schedule["start_time"].isna(), "job_id"].tolist() for run in (part, whole)]
         assert ids[0] == ids[1]
