@@ -66,9 +66,9 @@ def _next_staying(own, i):
 @part
 def _fewer(own, job, closed):
     """Say whether a job's shape has fewer open nodes in its set than the job needs."""
-    shape, wanted = own.tables.shape[job], own.jobs.n_nodes[job]
+    kind, wanted = own.tables.kind[job], own.jobs.n_nodes[job]
     for word in range(closed.size):
-        bits = own.tables.holding[shape, word] & ~closed[word]
+        bits = own.tables.holding[kind, word] & ~closed[word]
         while bits:
             bits &= bits - 1
             wanted -= 1
@@ -81,7 +81,7 @@ def _fewer(own, job, closed):
 def _release(own, job, last, closed):
     """Take a running job of several nodes away; says whether one of these that is open may now hold a job."""
     work, may_fit = own.work, False
-    holding = own.tables.holding[own.tables.shape[job]]
+    holding = own.tables.holding[own.tables.kind[job]]
     free, n_on = work.future, work.future_on
     for k in range(own.node_first[last], own.node_first[last] + work.n_held[last]):
         node = work.on[k]
@@ -171,7 +171,7 @@ def _when_group_leaves(own, job, closed, only_now, group):
     """
     work = own.work
     now = work.now[NOW]
-    plain, holding = own.tables.plain[own.tables.shape[job]], own.tables.holding[own.tables.shape[job]]
+    plain, holding = own.tables.plain[own.tables.shape[job]], own.tables.holding[own.tables.kind[job]]
     n, n_prey = 0, 0
     work.now[BY_PREEMPTION] = 0
     shut_others(own, job, closed, group)
@@ -267,14 +267,14 @@ def not_before(own, job):
     What was promised since leaves less. `earliest` notes such times only where it has counted too few nodes.
     """
     work, jobs, found = own.work, own.jobs, own.work.now[NOW]
-    kind = own.tables.kind[own.tables.shape[job]]
+    kind = own.tables.kind[job]
     for k in range(work.n_sure[0]):
         other = work.sure_job[k]
         if (
             work.sure_from[k] > found
             and jobs.n_nodes[other] <= jobs.n_nodes[job]
             and jobs.limit[other] <= jobs.limit[job]
-            and own.tables.kind[own.tables.shape[other]] == kind
+            and own.tables.kind[other] == kind
         ):
             found = work.sure_from[k]
     return found

@@ -250,6 +250,28 @@ def _take_of_run(own, first, end, n_chosen, fullest):
 
 
 @part
+def _sooner(own, a, b):
+    """Say whether a run of neighbours is taken before another where none is enough: by weight, size and row."""
+    cpus, weight, first = own.work.run_done, own.nodes.weight, own.work.run_first
+    x, y = weight[own.work.usable[first[a]]], weight[own.work.usable[first[b]]]
+    return x < y or (x == y and (cpus[a] > cpus[b] or (cpus[a] == cpus[b] and a < b)))
+
+
+@part
+def _sink(own, run, place, n):
+    """Put a run into a heap of so many, at a place or below it, so that each stands before those below it."""
+    heap = own.work.run_heap
+    while 2 * place + 1 < n:
+        below = 2 * place + 1
+        if below + 1 < n and _sooner(own, heap[below + 1], heap[below]):
+            below += 1
+        if not _sooner(own, heap[below], run):
+            break
+        heap[place], place = heap[below], below
+    heap[place] = run
+
+
+@part
 def _pick_runs(own, job, n_usable, n, n_chosen, free):
     """Take the run of neighbours of the lowest weight with the fewest CPUs left that holds the job, else the most.
 
@@ -258,7 +280,7 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
     usable, nodes, asked, per_cpu = own.work.usable, own.nodes, own.jobs.cpus[job], own.jobs.mem_per_cpu[job]
     step = own.jobs.step[job]
     first, cpus, left = own.work.run_first, own.work.run_done, own.work.run_left
-    n_runs, before, weight, total = 0, -2, 0, 0
+    n_runs, before, weight, total, heap = 0, -2, 0, 0, own.work.run_heap
     for i in range(n_usable):
         node = usable[i]
         if node != before + 1 or nodes.weight[node] != weight:
@@ -270,23 +292,24 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
         left[i] = cpus_of(own, job, node, free)
         if per_cpu > 0:  # CPUs without memory are none
             left[i] = min(left[i], free[1, node] // per_cpu)
-        left[i] -= left[i] % step  # nor are those that make no task
+        if step > 1:  # nor are those that make no task
+            left[i] -= left[i] % step
         total += left[i]
     cpus[n_runs - 1] = total
     first[n_runs] = n_usable
-    taken = 0
+    for run in range(n_runs - 1, -1, -1):
+        _sink(own, run, run, n_runs)
+    taken, n_left = 0, n_runs
     while taken < n:
-        need, best, best_enough = n - taken, -1, False
-        for run in range(n_runs):
-            if cpus[run] < 0:
-                continue
+        need, best, found = n - taken, heap[0], False
+        weight = nodes.weight[usable[first[best]]]
+        for run in range(n_runs if cpus[best] >= need * asked else 0):  # else no run of this weight is enough
             enough = first[run + 1] - first[run] >= need and cpus[run] >= need * asked
-            if best < 0 or _better(
-                nodes.weight[usable[first[run]]], enough, cpus[run], nodes.weight[usable[first[best]]], best_enough,
-                cpus[best],
-            ):  # fmt: skip
-                best, best_enough = run, enough
+            if enough and nodes.weight[usable[first[run]]] == weight and (not found or cpus[run] < cpus[best]):
+                best, found = run, True
         cpus[best] = -1
+        n_left -= 1
+        _sink(own, heap[n_left], 0, n_left)
         n_here, fullest = min(need, first[best + 1] - first[best]), need == 1 and own.jobs.gpus[job] == 0
         end = first[best + 1] if fullest else first[best] + n_here
         _take_of_run(own, first[best], end, n_chosen + taken, fullest)
@@ -329,9 +352,7 @@ def count(bits):
     bits = bits - (bits >> 1 & 0x5555555555555555)
     bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333)
     bits = bits + (bits >> 4) & 0x0F0F0F0F0F0F0F0F
-    bits += bits >> 8
-    bits += bits >> 16
-    return bits + (bits >> 32) & 0x7F
+    return bits * 0x0101010101010101 >> 56 & 0x7F  # the compiler makes one instruction of these lines
 
 
 @part

@@ -6,10 +6,10 @@ from procure.simulator.kernel import part
 from procure.site.earliest import add_closed, closed_from, earliest, is_counted, not_before, shut_others
 from procure.site.limits import DIFFERENT
 from procure.site.order import count_nodes, eligible, held, note_eligible, over_nodes, sort_queue
-from procure.site.place import find_now, taken
+from procure.site.place import count, find_now, taken
 from procure.site.preempt import preempt, preemptors_first
 from procure.site.room import join, note_limit, note_parts, when_room
-from procure.site.slices import clear_slices, promise
+from procure.site.slices import clear_slices, promise, rounded
 from procure.site.work import (
     BY_PREEMPTION,
     LAST_BACKFILL,
@@ -25,6 +25,7 @@ from procure.site.work import (
     SEEN_CHANGES,
     SORTED,
     USEFUL_UNTIL,
+    WORD,
 )
 
 
@@ -242,26 +243,57 @@ def _last_that_matters(own, first, last):
     """Return the place of the last job of a pass, not before a first one, that may start or must be planned.
 
     Behind it promises decide nothing: they hold for the pass alone, and what is promised on the way leaves less room.
+
+    Returns
+    -------
+    (int, int)
+        The place, and how many idle nodes must be promised before that job may matter no longer.
     """
-    while last >= first and not _matters(own, own.work.other_queue[last]):
-        last -= 1
-    return last
+    spare = 0
+    while last >= first and spare == 0:
+        spare = _matters(own, own.work.other_queue[last])
+        last -= spare == 0
+    return last, spare
 
 
 @part
 def _matters(own, job):
-    """Say whether a job may start now, by what is promised so far, or grows with the nodes that are planned for it."""
+    """Say whether a job may start now, by what is promised so far, or grows with the nodes that are planned for it.
+
+    Returns
+    -------
+    int
+        0 = neither; else how many idle nodes must be promised before that may be so.
+    """
     work, now = own.work, own.work.now[NOW]
     if own.rules.preempts or not own.tables.plain[own.tables.shape[job]]:
-        return True
+        return NEVER
     if work.more_cpus[job] != own.tables.planned[job]:
-        return True
+        return NEVER
     if held(own, job) or (is_counted(own, job) and not_before(own, job) > now):
-        return False
+        return 0
     closed_from(own, job, now, now + own.jobs.limit[job])
+    if own.tables.alone[own.tables.shape[job]]:
+        idle = 0
+        for word in range(work.closed.size):
+            idle += count(own.tables.holding[own.tables.kind[job], word] & ~work.closed[word] & work.idle[word])
+        return max(idle - own.jobs.n_nodes[job] + 1, 0)
     shut_others(own, job, work.closed, -1)
     work.now[USEFUL_UNTIL] = NEVER
-    return when_room(own, job, work.closed, True)[1] > 0
+    return int(when_room(own, job, work.closed, True)[1] > 0)
+
+
+@part
+def _n_lost(own, job, start, n):
+    """Count those of the nodes in ``chosen`` on which a job could no longer start now if they are promised."""
+    work, found = own.work, 0
+    if rounded(own, start) > work.now[NOW] + own.jobs.limit[job]:
+        return 0
+    if not own.tables.alone[own.tables.shape[job]]:
+        return n
+    for k in range(n):
+        found += work.idle[work.chosen[k] // WORD] >> (work.chosen[k] % WORD) & 1
+    return found
 
 
 @part
@@ -274,8 +306,10 @@ def backfill(own):
     if _sees_the_same(own, last + 1):
         return
     _clear(own)
+    spare = 0
     for i in range(last + 1):
-        last = _last_that_matters(own, i, last)
+        if spare <= 0:
+            last, spare = _last_that_matters(own, i, last)
         job = work.other_queue[i]
         if tried >= rules.bf_max_test or last < i:
             break
@@ -297,6 +331,7 @@ def backfill(own):
         if start <= now and not preempts:
             if over_nodes(own, job, n):
                 continue
+            spare -= n
             begin(own, job, n)
             if jobs.whole[job]:
                 promise(own, now, now + jobs.limit[job], n)
@@ -314,6 +349,7 @@ def backfill(own):
             rejected_array = -1
             if array >= 0:
                 work.array_reserved[array] += 1
+            spare -= _n_lost(own, work.other_queue[last], start, n)
             promise(own, start, start + jobs.limit[job], n)
         if preempts:
             preempt(own, job, work.closed)

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part
 from procure.site.place import count, holds, list_choice, list_nodes, lowest, pick, taken
-from procure.site.work import KEPT_SEARCHES, N_CHANGES, N_RUNNING, NEVER, NOW, USEFUL_UNTIL, WORD
+from procure.site.work import (
+    KEPT_SEARCHES,
+    MARKED_CHANGES,
+    N_CHANGES,
+    N_MARKS,
+    N_RUNNING,
+    NEVER,
+    NOW,
+    USEFUL_UNTIL,
+    WORD,
+)
 
 AT_ONCE = -NEVER
 """In place of a turn to leave: a node has room now."""
@@ -122,10 +132,10 @@ def _list_open(own, job, closed):
     (int, int, int)
         How many; how many of these have room now; with whose turn the first of the others gets it.
     """
-    work, shape, row = own.work, own.tables.shape[job], _see_request(own, job)
+    work, kind, row = own.work, own.tables.kind[job], _see_request(own, job)
     n, n_now, soonest = 0, 0, NEVER
     for word in range(closed.size):
-        bits = own.tables.holding[shape, word] & ~closed[word]
+        bits = own.tables.holding[kind, word] & ~closed[word]
         while bits:
             node = word * WORD + lowest(bits)
             bits &= bits - 1
@@ -344,52 +354,59 @@ def _choose_usable(own, job, n, free):
 @part
 def _when_alone(own, job, closed, only_now):
     """Do as `_when_room` where a node is idle or held whole by one job: sets of nodes are counted, not their nodes."""
-    work, shape, wanted, now = own.work, own.tables.shape[job], own.jobs.n_nodes[job], own.work.now[NOW]
+    work, kind, wanted, now = own.work, own.tables.kind[job], own.jobs.n_nodes[job], own.work.now[NOW]
     opened, n, n_open = work.open_words, 0, 0
     for word in range(closed.size):
-        bits = own.tables.holding[shape, word] & ~closed[word]
+        bits = own.tables.holding[kind, word] & ~closed[word]
         opened[word] = bits
         n_open += count(bits)
         n += count(bits & work.idle[word])
     if n_open < wanted or (only_now and n < wanted):
         return now, 0
-    at, gone = now, 0
+    at, free = now, work.idle
     if n < wanted:
-        window, place, first_end = 0, 0, 0
+        free, window, place, first_end = work.in_choice, 0, 0, 0
         while n < wanted:
             window, place, first_end = _next_group(own, window, place, first_end)
-            while gone <= place:
-                n += _n_open_of(own, work.running[gone])
-                gone += 1
+            see_idle(own, place + 1, free)
+            n = 0
+            for word in range(closed.size):
+                n += count(opened[word] & free[word])
         at = max(work.run_end[place], now + 1)
         if at > work.now[USEFUL_UNTIL]:
             return at, wanted
-    _list_alone(own, gone)
+    n = 0
+    for word in range(closed.size):
+        n = list_nodes(work.usable, n, word, opened[word] & free[word])
     _choose_usable(own, job, n, own.nodes.totals)
     return at, wanted
 
 
 @part
-def _n_open_of(own, job):
-    """Count the nodes of a running job that stand in ``open_words``."""
-    work, first, n = own.work, own.node_first[job], 0
-    for i in range(first, first + work.n_parts[job]):
-        n += count(work.part_bits[i] & work.open_words[work.part_word[i]])
-    return n
+def see_idle(own, n, free):
+    """Set in ``free`` the nodes that are idle once so many running jobs are gone, where no two share a node."""
+    work, step = own.work, own.work.now[N_RUNNING] // N_MARKS + 1
+    if work.now[MARKED_CHANGES] != work.now[N_CHANGES]:
+        work.now[MARKED_CHANGES] = work.now[N_CHANGES]
+        for word in range(free.size):
+            work.marked[0, word] = work.idle[word]
+        for mark in range(1, work.now[N_RUNNING] // step + 1):
+            for word in range(free.size):
+                work.marked[mark, word] = work.marked[mark - 1, word]
+            _let_go(own, (mark - 1) * step, mark * step, work.marked[mark])
+    for word in range(free.size):
+        free[word] = work.marked[n // step, word]
+    _let_go(own, n // step * step, n, free)
 
 
 @part
-def _list_alone(own, gone):
-    """List in ``usable`` the nodes of ``open_words`` that are idle once so many running jobs are gone."""
-    work, free, n = own.work, own.work.in_choice, 0
-    for word in range(free.size):
-        free[word] = work.idle[word]
-    for place in range(gone):
-        first = own.node_first[work.running[place]]
-        for i in range(first, first + work.n_parts[work.running[place]]):
+def _let_go(own, first, end, free):
+    """Add the nodes of some of the running jobs to a set."""
+    work = own.work
+    for place in range(first, end):
+        job = work.running[place]
+        for i in range(own.node_first[job], own.node_first[job] + work.n_parts[job]):
             free[work.part_word[i]] |= work.part_bits[i]
-    for word in range(free.size):
-        n = list_nodes(work.usable, n, word, work.open_words[word] & free[word])
 
 
 @part

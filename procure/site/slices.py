@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part
 from procure.site.place import count
-from procure.site.room import first_after
-from procure.site.work import LAST_SLICE, N_RUNNING, N_VERSIONS, NEVER, NOW, SAME_UNTIL, WORD
+from procure.site.room import first_after, see_idle
+from procure.site.work import LAST_SLICE, N_SPANS, N_VERSIONS, NEVER, NOW, SAME_UNTIL, SPAN, WORD
 
 
 @part
@@ -19,10 +19,14 @@ def rounded(own, at):
 def clear_slices(own):
     """Begin a pass: one slice, the window, in which nothing is promised."""
     work, now = own.work, own.work.now[NOW]
-    work.n_slices[0], work.slice_row[0], work.loses[0], work.busy_until[0] = 1, 0, 0, -1
+    work.n_slices[0], work.slice_row[0], work.loses[0], work.idle_at[0] = 1, 0, 0, -1
     work.slice_begin[0], work.slice_begin[1] = rounded(own, now), rounded(own, now + own.rules.bf_window)
+    work.now[SPAN] = (own.rules.bf_window + own.rules.bf_resolution) // N_SPANS + 1
     for word in range(work.promised.shape[1]):
         work.promised[0, word] = 0
+    for span in range(N_SPANS):
+        for word in range(work.promised.shape[1]):
+            work.united[span, word] = 0
     _note_version(own, 0)
 
 
@@ -91,61 +95,61 @@ def last_loss(own, now, at):
 @part
 def n_left(own, job, i):
     """Count the nodes that hold a job when they are empty and that a slice does not promise."""
-    work, shape, row = own.work, own.tables.shape[job], own.work.slice_row[i]
-    kind = own.tables.kind[shape]
+    work, kind, row = own.work, own.tables.kind[job], own.work.slice_row[i]
     if work.left_at[row, kind] != work.version[row]:
         n = 0
         for word in range(work.promised.shape[1]):
-            n += count(own.tables.holding[shape, word] & ~work.promised[row, word])
+            n += count(own.tables.holding[kind, word] & ~work.promised[row, word])
         work.n_left[row, kind], work.left_at[row, kind] = n, work.version[row]
     return work.n_left[row, kind]
 
 
 @part
 def n_free(own, job, i):
-    """Count those of them that no running job holds beyond the end of the slice: no job finds more up to there.
+    """Count those of them that are idle when the slice ends: no job finds more up to there.
 
     Of jobs that take their nodes whole. What starts during the pass may be counted as free: it is a bound.
     """
-    work, shape, row = own.work, own.tables.shape[job], own.work.slice_row[i]
-    kind = own.tables.kind[shape]
+    work, kind, row = own.work, own.tables.kind[job], own.work.slice_row[i]
     if work.free_at[row, kind] != work.version[row]:
-        _see_busy(own, row, work.slice_begin[i + 1])
+        if work.idle_at[row] != work.slice_begin[i + 1]:
+            work.idle_at[row] = work.slice_begin[i + 1]
+            see_idle(own, first_after(own, work.idle_at[row]), work.idle_then[row])
         n = 0
         for word in range(work.promised.shape[1]):
-            n += count(own.tables.holding[shape, word] & ~(work.promised[row, word] | work.busy[row, word]))
+            n += count(own.tables.holding[kind, word] & ~work.promised[row, word] & work.idle_then[row, word])
         work.n_free[row, kind], work.free_at[row, kind] = n, work.version[row]
     return work.n_free[row, kind]
 
 
 @part
 def n_open(own, job, i, closed):
-    """Count the open nodes that hold a job and that no running job holds beyond the end of a slice, if one is given."""
-    work, shape, row, n = own.work, own.tables.shape[job], own.work.slice_row[i], 0
+    """Count the open nodes that hold a job and that are idle when a slice ends, if one is given."""
+    work, kind, row, n = own.work, own.tables.kind[job], own.work.slice_row[i], 0
     for word in range(closed.size):
-        bits = own.tables.holding[shape, word] & ~closed[word]
-        n += count(bits & ~work.busy[row, word] if i >= 0 else bits)
+        bits = own.tables.holding[kind, word] & ~closed[word]
+        n += count(bits & work.idle_then[row, word] if i >= 0 else bits)
     return n
 
 
 @part
-def _see_busy(own, row, until):
-    """Set in ``busy`` the nodes of the running jobs whose limits end after a time."""
-    work = own.work
-    if work.busy_until[row] == until:
+def close_promised(own, at, end, closed):
+    """Close the nodes that are promised in a time: in the spans within it, and in slices before and behind these."""
+    work, begin, width = own.work, own.work.slice_begin[0], own.work.now[SPAN]
+    first, last = (at - begin + width - 1) // width, min((end + 1 - begin) // width, N_SPANS)
+    if first >= last:
+        _close_slices(own, at, end, closed)
         return
-    work.busy_until[row] = until
-    for word in range(work.busy.shape[1]):
-        work.busy[row, word] = 0
-    for place in range(first_after(own, until), work.now[N_RUNNING]):
-        job = work.running[place]
-        for i in range(own.node_first[job], own.node_first[job] + work.n_parts[job]):
-            work.busy[row, work.part_word[i]] |= work.part_bits[i]
+    for span in range(first, last):
+        for word in range(closed.size):
+            closed[word] |= work.united[span, word]
+    _close_slices(own, at, begin + first * width - 1, closed)
+    _close_slices(own, begin + last * width, end, closed)
 
 
 @part
-def close_promised(own, at, end, closed):
-    """Close the nodes that are promised in a time."""
+def _close_slices(own, at, end, closed):
+    """Close the nodes that are promised in a time, slice by slice."""
     work = own.work
     for i in range(slice_at(own, at), work.n_slices[0]):
         if work.slice_begin[i] > end:
@@ -189,13 +193,34 @@ def clash(own, begin_at, end_at, at, end, n):
 
 
 @part
-def _contains(own, a, b):
-    """Say whether the nodes promised in a slice contain those of another."""
-    promised, a, b = own.work.promised, own.work.slice_row[a], own.work.slice_row[b]
-    for word in range(promised.shape[1]):  # noqa: SIM110
-        if promised[b, word] & ~promised[a, word]:
-            return False
-    return True
+def _loss(own, i, first):
+    """Return 1 more than the first word, from one on, of which the next slice promises less than a slice; 0 = none."""
+    promised, row, after = own.work.promised, own.work.slice_row[i], own.work.slice_row[i + 1]
+    for word in range(first, promised.shape[1]):
+        if promised[row, word] & ~promised[after, word]:
+            return word + 1
+    return 0
+
+
+@part
+def _set_aside(own, row, n_parts):
+    """Let a slice promise the chosen nodes; what was counted of it is counted on where that is less work than anew."""
+    work, counted_at = own.work, own.work.version[row]
+    _note_version(own, row)
+    n_kinds = work.n_left.shape[1]
+    for kind in range(n_kinds if n_kinds * n_parts < work.promised.shape[1] else 0):
+        n, n_idle = 0, 0
+        for k in range(n_parts):
+            word = work.choice_word[k]
+            bits = work.choice_bits[k] & own.tables.holding[kind, word] & ~work.promised[row, word]
+            n += count(bits)
+            n_idle += count(bits & work.idle_then[row, word])
+        if work.left_at[row, kind] == counted_at:
+            work.n_left[row, kind], work.left_at[row, kind] = work.n_left[row, kind] - n, work.version[row]
+        if work.free_at[row, kind] == counted_at:
+            work.n_free[row, kind], work.free_at[row, kind] = work.n_free[row, kind] - n_idle, work.version[row]
+    for k in range(n_parts):
+        work.promised[row, work.choice_word[k]] |= work.choice_bits[k]
 
 
 @part
@@ -209,7 +234,7 @@ def _split(own, i, at):
             work.slice_begin[k - 1], work.slice_row[k - 1], work.loses[k - 1]
         )  # fmt: skip
     row = work.slice_row[i + 1]
-    work.slice_begin[i + 1], work.slice_row[i], work.loses[i], work.busy_until[new] = at, new, 0, -1
+    work.slice_begin[i + 1], work.slice_row[i], work.loses[i], work.idle_at[new] = at, new, 0, -1
     for word in range(work.promised.shape[1]):
         work.promised[new, word] = work.promised[row, word]
     work.version[new] = work.version[row]
@@ -238,11 +263,12 @@ def promise(own, start, end, n):
         _split(own, last, high)
     n_parts = _part_chosen(own, n)
     for i in range(first, last + 1):
-        row = work.slice_row[i]
+        _set_aside(own, work.slice_row[i], n_parts)
+    begin, width = work.slice_begin[0], work.now[SPAN]
+    for span in range((low - begin) // width, min((high - 1 - begin) // width + 1, N_SPANS)):
         for k in range(n_parts):
-            work.promised[row, work.choice_word[k]] |= work.choice_bits[k]
-        _note_version(own, row)
+            work.united[span, work.choice_word[k]] |= work.choice_bits[k]
     for i in range(max(first - 1, 0), last):
         if work.loses[i]:
-            work.loses[i] = not _contains(own, i + 1, i)
-    work.loses[last] = last + 1 < work.n_slices[0] and not _contains(own, last + 1, last)
+            work.loses[i] = _loss(own, i, work.loses[i] - 1)
+    work.loses[last] = _loss(own, last, 0) if last + 1 < work.n_slices[0] else 0

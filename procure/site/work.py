@@ -20,6 +20,10 @@ STAYS, GONE, ENDING = range(3)
 """What `Work.away` says of a running job: GONE = taken away for one test, ENDING = it gives way at this moment."""
 KEPT_SEARCHES = 1 << 12
 """Searches of backfill for one node of which it is kept what they found."""
+N_MARKS = 64
+"""Parts of the running jobs of which it is kept which nodes are idle once they are gone."""
+N_SPANS = 128
+"""Equal parts of backfill's window of which it is kept what is promised in them."""
 MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
 BEFORE = 0.27
@@ -115,15 +119,16 @@ class Work(NamedTuple):
     user_partition_count: np.ndarray  # int64[n_users, n_partitions]
     slice_begin: np.ndarray  # int64[n_slices + 1], of backfill's table, in order; behind the last its end
     slice_row: np.ndarray  # int64[n_slices], row in `promised` and so on of each slice
-    loses: np.ndarray  # int64[n_slices], 1 = the next slice does not promise all of its nodes
+    loses: np.ndarray  # int64[n_slices], 1 + the first word of which the next slice promises less; 0 = none
     promised: np.ndarray  # int64[n_slices, n_words]
     version: np.ndarray  # int64[n_slices], number of the last change of what a row promises
+    united: np.ndarray  # int64[N_SPANS, n_words], nodes promised at any time in each equal part of the window
     n_left: np.ndarray  # int64[n_slices, n_kinds], nodes of each kind of request that a row does not promise
     left_at: np.ndarray  # int64[n_slices, n_kinds], `version` of the row when they were counted
-    n_free: np.ndarray  # int64[n_slices, n_kinds], those of them that are not `busy`
+    n_free: np.ndarray  # int64[n_slices, n_kinds], those of them that stand in `idle_then`
     free_at: np.ndarray  # int64[n_slices, n_kinds], `version` of the row when they were counted
-    busy: np.ndarray  # int64[n_slices, n_words], nodes of running jobs whose limits end after the slice
-    busy_until: np.ndarray  # int64[n_slices], s, end of the slice for which `busy` is; −1 = none yet
+    idle_then: np.ndarray  # int64[n_slices, n_words], nodes that are idle when the slice ends, were nothing promised
+    idle_at: np.ndarray  # int64[n_slices], s, end of the slice for which `idle_then` is; −1 = none yet
     n_slices: np.ndarray  # int64[1]
     sure_from: np.ndarray  # int64[n_shapes], s before which this pass has found no start for `sure_job`
     sure_job: np.ndarray  # int64[n_shapes]
@@ -136,6 +141,7 @@ class Work(NamedTuple):
     run_first: np.ndarray  # int64[n_nodes + 1]
     run_done: np.ndarray  # int64[n_nodes], or the CPUs left of each run
     run_left: np.ndarray  # int64[n_nodes], CPUs left of each usable node
+    run_heap: np.ndarray  # int64[n_nodes + 1], runs in the order in which they are taken where none is enough
     chosen: np.ndarray  # int64[n_nodes]
     in_choice: np.ndarray  # int64[n_words]
     of_groups: np.ndarray  # int64[n_words], scratch: nodes of all groups that a constraint counts
@@ -145,6 +151,7 @@ class Work(NamedTuple):
     part_word: np.ndarray  # int64[sum of n_nodes], word of each part of the set of nodes of each job
     part_bits: np.ndarray  # int64[sum of n_nodes], the nodes of the part
     n_parts: np.ndarray  # int64[n_jobs], parts of the nodes of each running job
+    marked: np.ndarray  # int64[N_MARKS + 1, n_words], idle nodes after each of equal parts of `running` is gone
     open_words: np.ndarray  # int64[n_words], scratch
     next_on: np.ndarray  # int64[sum of n_nodes], place in `on` of what leaves next of the same node; −1 = none
     changed: np.ndarray  # int64[n_nodes], number of the last start or end on each node
@@ -168,15 +175,15 @@ class Work(NamedTuple):
     units: np.ndarray  # int64[sum of n_nodes], tasks on each place of `on`; 1 of a job of nodes
     n_held: np.ndarray  # int64[n_jobs], places of `on` that each running job has
     chosen_units: np.ndarray  # int64[n_nodes], tasks on each node in `chosen`
-    now: np.ndarray  # int64[35], see the constants
+    now: np.ndarray  # int64[37], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
     NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM, USEFUL_UNTIL, N_VERSIONS,
-    SAME_UNTIL, SEEN_CHANGES, N_TRIED, LAST_SLICE,
-) = range(35)  # fmt: skip
+    SAME_UNTIL, SEEN_CHANGES, N_TRIED, LAST_SLICE, SPAN, MARKED_CHANGES,
+) = range(37)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -193,8 +200,8 @@ class Tables(NamedTuple):
     request: np.ndarray  # int64[n_jobs], number of what each job asks of a node
     search: np.ndarray  # int64[n_jobs], number of what each job asks of nodes, but for how many and how long
     job_of: np.ndarray  # int64[sum of n_nodes], job of each place in `Work.on`
-    holding: np.ndarray  # int64[n_shapes, n_words], nodes that hold a job of the shape when they are empty
-    kind: np.ndarray  # int64[n_shapes], shapes of one kind have the same such nodes
+    holding: np.ndarray  # int64[n_kinds, n_words], nodes that hold a job of the kind when they are empty
+    kind: np.ndarray  # int64[n_jobs]
     alone: np.ndarray  # bool[n_shapes], it takes its nodes whole, and so does every job that may come onto one of them
     planned: np.ndarray  # int64[n_jobs], `Work.more_cpus` of a job once it is planned, −1 = it depends on its nodes
     plain: np.ndarray  # int64[n_shapes], 1 = all its nodes are of one group
@@ -273,17 +280,14 @@ def _holding(layout: Layout, of_shape: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return holding, (single & (places.wanted[group] == 0) & (jobs.flexible[of_shape] == 0)).astype(np.int64)
 
 
-def _kinds(
-    holding: np.ndarray, whole: np.ndarray, layout: Layout, of_shape: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Number the sets of nodes of shapes, and say of which shapes no node ever has two jobs: `Tables.kind`, `alone`."""
+def _alone(holding: np.ndarray, whole: np.ndarray, layout: Layout, of_shape: np.ndarray) -> np.ndarray:
+    """Say of which shapes no node ever has two jobs: `Tables.alone`."""
     places = layout.places
-    kind = np.unique(np.packbits(holding, axis=1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
     first, end = (places.first[layout.jobs.place[of_shape] + i] for i in (0, 1))
     shared = np.zeros(holding.shape[1], bool)
     for a, b in {(int(a), int(b)) for a, b in zip(first[~whole], end[~whole], strict=True)}:
         shared |= places.nodes[a:b].any(axis=0)
-    return kind, whole & ~(holding & shared).any(axis=1)
+    return whole & ~(holding & shared).any(axis=1)
 
 
 def _planned(site: Site, layout: Layout, holding: np.ndarray, shape: np.ndarray) -> np.ndarray:
@@ -349,8 +353,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     n_kept = min(int(request.max()) + 1, max(MOST_KEPT // n_nodes, 1))
     n_places = int(jobs.n_nodes.sum())
     holding, plain = _holding(layout, of_shape)
-    kind, alone = _kinds(holding, jobs.whole[of_shape] != 0, layout, of_shape)
-    n_kinds, n_shapes = int(kind.max()) + 1, len(of_shape)
+    _, of_kind, kind = np.unique(np.packbits(holding, axis=1), axis=0, return_index=True, return_inverse=True)
+    n_kinds, n_shapes = len(of_kind), len(of_shape)
 
     def ints(*size: int) -> np.ndarray:
         return np.zeros(size, np.int64)
@@ -359,7 +363,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         return np.full(size, -1, np.int64)
 
     totals = layout.nodes.totals
-    now = ints(LAST_SLICE + 1)
+    now = ints(MARKED_CHANGES + 1)
+    now[MARKED_CHANGES] = -1
     latency = site.latency
     now[ASKED] = 1  # the nodes have just registered
     now[[NOW, LAST_PASS, LAST_SCHEDULE, LAST_FULL, LAST_CALC, ASKED_FROM]] = math.floor(latency.clock)
@@ -376,12 +381,14 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions),
         ints(n_slices + 1), ints(n_slices), ints(n_slices), ints(n_slices, n_words), ints(n_slices),
-        ints(n_slices, n_kinds), none(n_slices, n_kinds), ints(n_slices, n_kinds), none(n_slices, n_kinds),
+        ints(N_SPANS, n_words), ints(n_slices, n_kinds), none(n_slices, n_kinds), ints(n_slices, n_kinds),
+        none(n_slices, n_kinds),
         ints(n_slices, n_words), none(n_slices), ints(1), ints(n_shapes), ints(n_shapes), ints(n_shapes), ints(1),
         ints(n_jobs), ints(n_nodes), ints(n_nodes),
-        ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
+        ints(n_nodes), ints(n_nodes + 1), ints(n_nodes), ints(n_nodes + 1),
         ints(n_nodes), ints(n_nodes), ints(n_words), ints(n_words), ints(n_words), none(n_nodes),
-        words(np.ones((1, n_nodes), bool))[0], ints(n_places), ints(n_places), ints(n_jobs), ints(n_words),
+        words(np.ones((1, n_nodes), bool))[0], ints(n_places), ints(n_places), ints(n_jobs),
+        ints(N_MARKS + 1, n_words), ints(n_words),
         none(n_places), ints(n_nodes),
         none(n_kept), ints(n_kept, n_nodes), ints(n_kept, n_nodes), none(KEPT_SEARCHES, 5 + n_words),
         jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
@@ -397,7 +404,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
         resv_ends, words(layout.places.reach),
         _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes),
-        words(holding), kind, alone, _planned(site, layout, holding, shape), plain,
+        words(holding[of_kind]), kind.reshape(-1).astype(np.int64)[shape],
+        _alone(holding, jobs.whole[of_shape] != 0, layout, of_shape), _planned(site, layout, holding, shape), plain,
         decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), round(latency.job_end * 1000),
         _reports(site, n_jobs),
     )  # fmt: skip
