@@ -12,6 +12,7 @@ from procure.site.slices import (
     close_promised,
     last_loss,
     n_free,
+    n_free_beside,
     n_left,
     n_open,
     next_loss,
@@ -281,7 +282,7 @@ def not_before(own, job):
 
 
 @part
-def _note_not_before(own, job, at):
+def note_not_before(own, job, at):
     """Keep a time before which a job, and any that asks for more, has no start in this pass."""
     work, shape = own.work, own.tables.shape[job]
     k = work.sure_place[shape]
@@ -293,17 +294,18 @@ def _note_not_before(own, job, at):
 
 
 @part
-def _too_few(own, job, at, later, end):
+def _too_few(own, job, at, later, end, tight):
     """Count the nodes that are open in a time and are or become free up to the next change; says if they are too few.
 
-    The open ones are then in ``closed``.
+    Those that the slice of the next change and one more within the time leave are a bound. The open ones are then in
+    ``closed``.
     """
     work, wanted, i = own.work, own.jobs.n_nodes[job], -1
     if later > 0:
         i = slice_at(own, later - 1)
         if work.slice_begin[i] > end:
             i = -1
-        elif n_free(own, job, i) < wanted:
+        elif n_free(own, job, i) < wanted or n_free_beside(own, job, i, tight) < wanted:
             return True
     closed_from(own, job, at, end)
     return n_open(own, job, i, work.closed) < wanted
@@ -333,7 +335,7 @@ def earliest(own, job, only_now):
         if sure == NEVER or (sure > now and only_now):
             return 0, 0
         later = last_loss(own, now, sure)
-    n_seen, short, is_sure = slice_at(own, later), 0, counted
+    n_seen, short, is_sure, tight = slice_at(own, later), 0, counted, -1
     while True:
         at = later
         end = max(at, now) + limit
@@ -342,25 +344,30 @@ def earliest(own, job, only_now):
         if seeks_room:
             while n_seen < work.n_slices[0] and work.slice_begin[n_seen] <= end:
                 n_seen += 1
-                if n_left(own, job, n_seen - 1) < wanted:
+                left = n_left(own, job, n_seen - 1)
+                if left < wanted:
                     short = work.slice_begin[n_seen]
+                if tight < 0 or left <= n_left(own, job, tight) or work.slice_begin[tight + 1] <= at:
+                    tight = n_seen - 1
+            if work.slice_begin[tight + 1] <= at:
+                tight = n_seen - 1
             if short > at:  # no start before the last slice within the time that leaves the job too few nodes
                 later = 0 if only_now else _change_from(own, at, short)
                 if later == 0:
                     if is_sure:
-                        _note_not_before(own, job, NEVER)
+                        note_not_before(own, job, NEVER)
                     return 0, 0
                 continue
         later = _change_after(own, at)
         if counted:
-            if _too_few(own, job, at, later, end):
+            if _too_few(own, job, at, later, end, tight):
                 if later == 0 or only_now:
                     if is_sure:
-                        _note_not_before(own, job, NEVER if later == 0 else at + 1)
+                        note_not_before(own, job, NEVER if later == 0 else at + 1)
                     return 0, 0
                 continue
             if is_sure:
-                _note_not_before(own, job, at)
+                note_not_before(own, job, at)
                 is_sure = False
         else:
             closed_from(own, job, at, end)

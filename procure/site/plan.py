@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.earliest import add_closed, closed_from, earliest, is_counted, not_before, shut_others
+from procure.site.earliest import (
+    add_closed,
+    closed_from,
+    earliest,
+    is_counted,
+    not_before,
+    note_not_before,
+    shut_others,
+)
 from procure.site.limits import DIFFERENT
 from procure.site.order import count_nodes, eligible, held, note_eligible, over_nodes, sort_queue
 from procure.site.place import count, find_now, taken
@@ -277,6 +285,8 @@ def _matters(own, job):
         idle = 0
         for word in range(work.closed.size):
             idle += count(own.tables.holding[own.tables.kind[job], word] & ~work.closed[word] & work.idle[word])
+        if idle < own.jobs.n_nodes[job] and is_counted(own, job):
+            note_not_before(own, job, now + 1)
         return max(idle - own.jobs.n_nodes[job] + 1, 0)
     shut_others(own, job, work.closed, -1)
     work.now[USEFUL_UNTIL] = NEVER

@@ -206,10 +206,32 @@ def is_open(own, i, closed):
 
 @part
 def _next_open(own, i, closed):
-    """Return the place of the next running job that holds an open node."""
-    while i < own.work.now[N_RUNNING] and not is_open(own, i, closed):
+    """Return the place of the next running job that holds an open node; parts of them are passed over where noted."""
+    work, n = own.work, own.work.now[N_RUNNING]
+    step = _n_in_part(own) if work.now[MARKED_CHANGES] == work.now[N_CHANGES] else n + 1
+    while i < n and not is_open(own, i, closed):
         i += 1
+        while i & (step - 1) == 0 and i + step <= n and not _overlap(work.held_by[i // step], closed):
+            i += step
     return i
+
+
+@part
+def _overlap(bits, closed):
+    """Say whether a set has an open node."""
+    found = 0
+    for word in range(closed.size):
+        found |= bits[word] & ~closed[word]
+    return found != 0
+
+
+@part
+def _n_in_part(own):
+    """Return how many running jobs make one of the parts of which their nodes are kept: a power of two."""
+    n = 1
+    while n * N_MARKS <= own.work.now[N_RUNNING]:
+        n *= 2
+    return n
 
 
 @part
@@ -385,15 +407,18 @@ def _when_alone(own, job, closed, only_now):
 @part
 def see_idle(own, n, free):
     """Set in ``free`` the nodes that are idle once so many running jobs are gone, where no two share a node."""
-    work, step = own.work, own.work.now[N_RUNNING] // N_MARKS + 1
+    work, step = own.work, _n_in_part(own)
     if work.now[MARKED_CHANGES] != work.now[N_CHANGES]:
         work.now[MARKED_CHANGES] = work.now[N_CHANGES]
         for word in range(free.size):
             work.marked[0, word] = work.idle[word]
         for mark in range(1, work.now[N_RUNNING] // step + 1):
+            held = work.held_by[mark - 1]
             for word in range(free.size):
-                work.marked[mark, word] = work.marked[mark - 1, word]
-            _let_go(own, (mark - 1) * step, mark * step, work.marked[mark])
+                held[word] = 0
+            _let_go(own, (mark - 1) * step, mark * step, held)
+            for word in range(free.size):
+                work.marked[mark, word] = work.marked[mark - 1, word] | held[word]
     for word in range(free.size):
         free[word] = work.marked[n // step, word]
     _let_go(own, n // step * step, n, free)

@@ -123,6 +123,16 @@ def n_free(own, job, i):
 
 
 @part
+def n_free_beside(own, job, i, other):
+    """Count those of them that another slice does not promise either; `n_free` has been counted."""
+    work, row, n = own.work, own.work.slice_row[i], 0
+    promised, holding = work.promised[work.slice_row[other]], own.tables.holding[own.tables.kind[job]]
+    for word in range(holding.size):
+        n += count(holding[word] & ~promised[word] & ~work.promised[row, word] & work.idle_then[row, word])
+    return n
+
+
+@part
 def n_open(own, job, i, closed):
     """Count the open nodes that hold a job and that are idle when a slice ends, if one is given."""
     work, kind, row, n = own.work, own.tables.kind[job], own.work.slice_row[i], 0

@@ -20,9 +20,9 @@ STAYS, GONE, ENDING = range(3)
 """What `Work.away` says of a running job: GONE = taken away for one test, ENDING = it gives way at this moment."""
 KEPT_SEARCHES = 1 << 12
 """Searches of backfill for one node of which it is kept what they found."""
-N_MARKS = 64
-"""Parts of the running jobs of which it is kept which nodes are idle once they are gone."""
-N_SPANS = 128
+N_MARKS = 32
+"""Parts of the running jobs, at most, of which it is kept which nodes they hold."""
+N_SPANS = 96
 """Equal parts of backfill's window of which it is kept what is promised in them."""
 MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
@@ -122,7 +122,7 @@ class Work(NamedTuple):
     loses: np.ndarray  # int64[n_slices], 1 + the first word of which the next slice promises less; 0 = none
     promised: np.ndarray  # int64[n_slices, n_words]
     version: np.ndarray  # int64[n_slices], number of the last change of what a row promises
-    united: np.ndarray  # int64[N_SPANS, n_words], nodes promised at any time in each equal part of the window
+    united: np.ndarray  # int64[N_SPANS, n_words], nodes promised at any time in each of the spans
     n_left: np.ndarray  # int64[n_slices, n_kinds], nodes of each kind of request that a row does not promise
     left_at: np.ndarray  # int64[n_slices, n_kinds], `version` of the row when they were counted
     n_free: np.ndarray  # int64[n_slices, n_kinds], those of them that stand in `idle_then`
@@ -151,7 +151,8 @@ class Work(NamedTuple):
     part_word: np.ndarray  # int64[sum of n_nodes], word of each part of the set of nodes of each job
     part_bits: np.ndarray  # int64[sum of n_nodes], the nodes of the part
     n_parts: np.ndarray  # int64[n_jobs], parts of the nodes of each running job
-    marked: np.ndarray  # int64[N_MARKS + 1, n_words], idle nodes after each of equal parts of `running` is gone
+    held_by: np.ndarray  # int64[N_MARKS, n_words], nodes of each of equal parts of `running`
+    marked: np.ndarray  # int64[N_MARKS + 1, n_words], idle nodes before each of them is gone
     open_words: np.ndarray  # int64[n_words], scratch
     next_on: np.ndarray  # int64[sum of n_nodes], place in `on` of what leaves next of the same node; −1 = none
     changed: np.ndarray  # int64[n_nodes], number of the last start or end on each node
@@ -388,7 +389,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_nodes), ints(n_nodes + 1), ints(n_nodes), ints(n_nodes + 1),
         ints(n_nodes), ints(n_nodes), ints(n_words), ints(n_words), ints(n_words), none(n_nodes),
         words(np.ones((1, n_nodes), bool))[0], ints(n_places), ints(n_places), ints(n_jobs),
-        ints(N_MARKS + 1, n_words), ints(n_words),
+        ints(N_MARKS, n_words), ints(N_MARKS + 1, n_words), ints(n_words),
         none(n_places), ints(n_nodes),
         none(n_kept), ints(n_kept, n_nodes), ints(n_kept, n_nodes), none(KEPT_SEARCHES, 5 + n_words),
         jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
