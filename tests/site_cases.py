@@ -30,9 +30,9 @@ _USERS = {"u1": "a", "u2": "a", "u3": "b", "u4": "c"}
 
 
 def site_case(feature: str, seed: int) -> tuple[Site, pd.DataFrame, pd.DataFrame]:
-    """Return a site, its nodes and 40 jobs, or 120 on a large one, in which the feature decides much."""
+    """Return a site, its nodes and 40 jobs, or 150 on a large one, in which the feature decides much."""
     rng = np.random.default_rng([FEATURES.index(feature), seed])
-    n_jobs, n_nodes = (120, int(rng.integers(63, 250))) if feature == "large" else (40, int(rng.integers(2, 8)))
+    n_jobs, n_nodes = (150, int(rng.integers(63, 150))) if feature == "large" else (40, int(rng.integers(2, 8)))
     nodes = pd.DataFrame(
         {
             "node_id": [f"n{n}" for n in range(n_nodes)],
@@ -195,11 +195,11 @@ def _large(rng, settings, jobs, nodes):
     """Nodes that jobs take whole, in several words of a set: they are counted."""
     settings["partitions"] = (Partition(name="w", nodes="ALL", default=True, oversubscribe="exclusive"),)
     settings["scheduler"] = Scheduler(
-        bf_interval=30, bf_resolution=int(rng.choice([1, 60])), bf_window=int(rng.choice([1800, 86_400])),
+        bf_interval=60, bf_resolution=int(rng.choice([1, 60])), bf_window=int(rng.choice([1800, 86_400])),
         bf_max_job_user=int(rng.choice([0, 25])),
     )  # fmt: skip
-    jobs["n_nodes"] = rng.choice([1, 1, 2, 3, 9, len(nodes) // 3, len(nodes) // 2], len(jobs))
-    jobs["requested_time"] = rng.choice([60, 300, 1200, 7200], len(jobs))
+    jobs["n_nodes"] = rng.choice([1, 1, 1, 1, 2, 3, 9, len(nodes) // 3], len(jobs))
+    jobs["requested_time"] = rng.choice([60, 300, 900], len(jobs))
     jobs["run_time"] = (jobs["requested_time"] * rng.choice([0.05, 0.3, 0.8, 1], len(jobs))).astype(int)
     jobs["mem_mb_per_node"] = rng.choice(1000 * np.arange(1, rng.choice([2, 13]), 11), len(jobs))
 

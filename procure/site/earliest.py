@@ -12,7 +12,6 @@ from procure.site.slices import (
     close_promised,
     last_loss,
     n_free,
-    n_free_beside,
     n_left,
     n_open,
     next_loss,
@@ -305,7 +304,7 @@ def _too_few(own, job, at, later, end, tight):
         i = slice_at(own, later - 1)
         if work.slice_begin[i] > end:
             i = -1
-        elif n_free(own, job, i) < wanted or n_free_beside(own, job, i, tight) < wanted:
+        elif n_free(own, job, i, tight) < wanted:
             return True
     closed_from(own, job, at, end)
     return n_open(own, job, i, work.closed) < wanted

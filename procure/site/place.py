@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part
 from procure.simulator.pools import enough_gpus
+from procure.site.sets import list_choice
 from procure.site.work import WORD
 
 
@@ -344,42 +345,6 @@ def _pick_leaves(own, n_usable, n, n_chosen):
             _take(own, usable[light], n_chosen + taken)
             taken += 1
         sizes[best] = 0
-
-
-@part
-def count(bits):
-    """Count the bits of a word that are set."""
-    bits = bits - (bits >> 1 & 0x5555555555555555)
-    bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333)
-    bits = bits + (bits >> 4) & 0x0F0F0F0F0F0F0F0F
-    return bits * 0x0101010101010101 >> 56 & 0x7F  # the compiler makes one instruction of these lines
-
-
-@part
-def lowest(bits):
-    """Return the place of the lowest bit of a word that is set."""
-    return count((bits & -bits) - 1)
-
-
-@part
-def list_nodes(listed, n, word, bits):
-    """List the nodes of a word behind so many, in order and run by run; returns how many are listed then."""
-    while bits:
-        low = lowest(bits)
-        length = lowest(~(bits >> low))
-        for node in range(word * WORD + low, word * WORD + low + length):
-            listed[n] = node
-            n += 1
-        bits &= ~(((1 << length) - 1) << low)
-    return n
-
-
-@part
-def list_choice(own):
-    """List the nodes of the choice in ``chosen``, in order."""
-    work, n = own.work, 0
-    for word in range(work.in_choice.size):
-        n = list_nodes(work.chosen, n, word, work.in_choice[word])
 
 
 @part

@@ -14,9 +14,10 @@ from procure.site.earliest import (
 )
 from procure.site.limits import DIFFERENT
 from procure.site.order import count_nodes, eligible, held, note_eligible, over_nodes, sort_queue
-from procure.site.place import count, find_now, taken
+from procure.site.place import find_now, taken
 from procure.site.preempt import preempt, preemptors_first
 from procure.site.room import join, note_limit, note_parts, when_room
+from procure.site.sets import count
 from procure.site.slices import clear_slices, promise, rounded
 from procure.site.work import (
     BY_PREEMPTION,

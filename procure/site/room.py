@@ -8,12 +8,12 @@ other. The slow twin, `NaiveSlurm.when_running_leave`, does as Slurm does.
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.place import count, holds, list_choice, list_nodes, lowest, pick, taken
+from procure.site.place import holds, pick, taken
+from procure.site.sets import count, first_after, list_choice, list_nodes, lowest, n_in_part, overlap, see_idle
 from procure.site.work import (
     KEPT_SEARCHES,
     MARKED_CHANGES,
     N_CHANGES,
-    N_MARKS,
     N_RUNNING,
     NEVER,
     NOW,
@@ -208,43 +208,12 @@ def is_open(own, i, closed):
 def _next_open(own, i, closed):
     """Return the place of the next running job that holds an open node; parts of them are passed over where noted."""
     work, n = own.work, own.work.now[N_RUNNING]
-    step = _n_in_part(own) if work.now[MARKED_CHANGES] == work.now[N_CHANGES] else n + 1
+    step = n_in_part(own) if work.now[MARKED_CHANGES] == work.now[N_CHANGES] else n + 1
     while i < n and not is_open(own, i, closed):
         i += 1
-        while i & (step - 1) == 0 and i + step <= n and not _overlap(work.held_by[i // step], closed):
+        while i & (step - 1) == 0 and i + step <= n and not overlap(work.held_by[i // step], closed):
             i += step
     return i
-
-
-@part
-def _overlap(bits, closed):
-    """Say whether a set has an open node."""
-    found = 0
-    for word in range(closed.size):
-        found |= bits[word] & ~closed[word]
-    return found != 0
-
-
-@part
-def _n_in_part(own):
-    """Return how many running jobs make one of the parts of which their nodes are kept: a power of two."""
-    n = 1
-    while n * N_MARKS <= own.work.now[N_RUNNING]:
-        n *= 2
-    return n
-
-
-@part
-def first_after(own, at):
-    """Return the place of the first running job whose limit ends after a moment."""
-    low, high = 0, own.work.now[N_RUNNING]
-    while low < high:
-        middle = (low + high) // 2
-        if own.work.run_end[middle] <= at:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @part
@@ -402,36 +371,6 @@ def _when_alone(own, job, closed, only_now):
         n = list_nodes(work.usable, n, word, opened[word] & free[word])
     _choose_usable(own, job, n, own.nodes.totals)
     return at, wanted
-
-
-@part
-def see_idle(own, n, free):
-    """Set in ``free`` the nodes that are idle once so many running jobs are gone, where no two share a node."""
-    work, step = own.work, _n_in_part(own)
-    if work.now[MARKED_CHANGES] != work.now[N_CHANGES]:
-        work.now[MARKED_CHANGES] = work.now[N_CHANGES]
-        for word in range(free.size):
-            work.marked[0, word] = work.idle[word]
-        for mark in range(1, work.now[N_RUNNING] // step + 1):
-            held = work.held_by[mark - 1]
-            for word in range(free.size):
-                held[word] = 0
-            _let_go(own, (mark - 1) * step, mark * step, held)
-            for word in range(free.size):
-                work.marked[mark, word] = work.marked[mark - 1, word] | held[word]
-    for word in range(free.size):
-        free[word] = work.marked[n // step, word]
-    _let_go(own, n // step * step, n, free)
-
-
-@part
-def _let_go(own, first, end, free):
-    """Add the nodes of some of the running jobs to a set."""
-    work = own.work
-    for place in range(first, end):
-        job = work.running[place]
-        for i in range(own.node_first[job], own.node_first[job] + work.n_parts[job]):
-            free[work.part_word[i]] |= work.part_bits[i]
 
 
 @part

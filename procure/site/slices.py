@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.place import count
-from procure.site.room import first_after, see_idle
+from procure.site.sets import count, first_after, see_idle
 from procure.site.work import LAST_SLICE, N_SPANS, N_VERSIONS, NEVER, NOW, SAME_UNTIL, SPAN, WORD
 
 
@@ -105,27 +104,15 @@ def n_left(own, job, i):
 
 
 @part
-def n_free(own, job, i):
-    """Count those of them that are idle when the slice ends: no job finds more up to there.
+def n_free(own, job, i, other):
+    """Count the nodes that hold a job, that neither of two slices promises and that are idle when the first ends.
 
     Of jobs that take their nodes whole. What starts during the pass may be counted as free: it is a bound.
     """
-    work, kind, row = own.work, own.tables.kind[job], own.work.slice_row[i]
-    if work.free_at[row, kind] != work.version[row]:
-        if work.idle_at[row] != work.slice_begin[i + 1]:
-            work.idle_at[row] = work.slice_begin[i + 1]
-            see_idle(own, first_after(own, work.idle_at[row]), work.idle_then[row])
-        n = 0
-        for word in range(work.promised.shape[1]):
-            n += count(own.tables.holding[kind, word] & ~work.promised[row, word] & work.idle_then[row, word])
-        work.n_free[row, kind], work.free_at[row, kind] = n, work.version[row]
-    return work.n_free[row, kind]
-
-
-@part
-def n_free_beside(own, job, i, other):
-    """Count those of them that another slice does not promise either; `n_free` has been counted."""
     work, row, n = own.work, own.work.slice_row[i], 0
+    if work.idle_at[row] != work.slice_begin[i + 1]:
+        work.idle_at[row] = work.slice_begin[i + 1]
+        see_idle(own, first_after(own, work.idle_at[row]), work.idle_then[row])
     promised, holding = work.promised[work.slice_row[other]], own.tables.holding[own.tables.kind[job]]
     for word in range(holding.size):
         n += count(holding[word] & ~promised[word] & ~work.promised[row, word] & work.idle_then[row, word])
@@ -219,16 +206,11 @@ def _set_aside(own, row, n_parts):
     _note_version(own, row)
     n_kinds = work.n_left.shape[1]
     for kind in range(n_kinds if n_kinds * n_parts < work.promised.shape[1] else 0):
-        n, n_idle = 0, 0
-        for k in range(n_parts):
-            word = work.choice_word[k]
-            bits = work.choice_bits[k] & own.tables.holding[kind, word] & ~work.promised[row, word]
-            n += count(bits)
-            n_idle += count(bits & work.idle_then[row, word])
         if work.left_at[row, kind] == counted_at:
-            work.n_left[row, kind], work.left_at[row, kind] = work.n_left[row, kind] - n, work.version[row]
-        if work.free_at[row, kind] == counted_at:
-            work.n_free[row, kind], work.free_at[row, kind] = work.n_free[row, kind] - n_idle, work.version[row]
+            work.left_at[row, kind] = work.version[row]
+            for k in range(n_parts):
+                bits = work.choice_bits[k] & ~work.promised[row, work.choice_word[k]]
+                work.n_left[row, kind] -= count(bits & own.tables.holding[kind, work.choice_word[k]])
     for k in range(n_parts):
         work.promised[row, work.choice_word[k]] |= work.choice_bits[k]
 
@@ -250,7 +232,6 @@ def _split(own, i, at):
     work.version[new] = work.version[row]
     for kind in range(work.n_left.shape[1]):
         work.n_left[new, kind], work.left_at[new, kind] = work.n_left[row, kind], work.left_at[row, kind]
-        work.free_at[new, kind] = -1
 
 
 @part

@@ -125,8 +125,6 @@ class Work(NamedTuple):
     united: np.ndarray  # int64[N_SPANS, n_words], nodes promised at any time in each of the spans
     n_left: np.ndarray  # int64[n_slices, n_kinds], nodes of each kind of request that a row does not promise
     left_at: np.ndarray  # int64[n_slices, n_kinds], `version` of the row when they were counted
-    n_free: np.ndarray  # int64[n_slices, n_kinds], those of them that stand in `idle_then`
-    free_at: np.ndarray  # int64[n_slices, n_kinds], `version` of the row when they were counted
     idle_then: np.ndarray  # int64[n_slices, n_words], nodes that are idle when the slice ends, were nothing promised
     idle_at: np.ndarray  # int64[n_slices], s, end of the slice for which `idle_then` is; −1 = none yet
     n_slices: np.ndarray  # int64[1]
@@ -382,8 +380,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions),
         ints(n_slices + 1), ints(n_slices), ints(n_slices), ints(n_slices, n_words), ints(n_slices),
-        ints(N_SPANS, n_words), ints(n_slices, n_kinds), none(n_slices, n_kinds), ints(n_slices, n_kinds),
-        none(n_slices, n_kinds),
+        ints(N_SPANS, n_words), ints(n_slices, n_kinds), none(n_slices, n_kinds),
         ints(n_slices, n_words), none(n_slices), ints(1), ints(n_shapes), ints(n_shapes), ints(n_shapes), ints(1),
         ints(n_jobs), ints(n_nodes), ints(n_nodes),
         ints(n_nodes), ints(n_nodes + 1), ints(n_nodes), ints(n_nodes + 1),
