@@ -15,12 +15,13 @@ from hop_costs import cost_of_jobs
 from window_published import published_queue
 
 from procure.run import simulate
+from procure.schemas import JOB
+from procure.tables import check
 from procure.topology.fat_tree import make_nodes
 from procure.window.compare import collect_windows
 from procure.window.policies import Windows
 from procure.window.problem import Window
 from procure.window.solve import solve
-from procure.workload.studies import read_released
 
 NODES = make_nodes(25, 4, 10)
 LENGTH, N_WINDOWS = 60, 100
@@ -139,7 +140,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--lengths", default="1,2,5,10,20,30,40,50,60")
     given = parser.parse_args()
-    jobs = read_released(given.data)
+    jobs = pd.read_csv(
+        given.data, sep=r"\s+", names=["job_id", "submit_time", "run_time", "n_nodes"], dtype={"job_id": str}
+    )
+    jobs = check(jobs.assign(requested_time=jobs["run_time"], cpus_per_node=1), JOB)
+    jobs = jobs.sort_values("submit_time", kind="stable", ignore_index=True)
     if given.part == "epochs":
         epochs(jobs, given.epochs)
     else:

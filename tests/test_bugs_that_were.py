@@ -26,6 +26,7 @@ from procure.site.store import write_site
 from procure.site.understand import read_slurm
 from procure.study import load_study
 from procure.tables import check, read, write
+from procure.workload import Imported, import_log, overview
 from procure.workload.slurm_env import run_slurm
 
 
@@ -273,3 +274,41 @@ def test_a_setting_that_is_no_number_is_named_by_file_and_value(tmp_path, procur
     code, _, err = procure("site", "read", folder, "--out", tmp_path / "site")
     assert code == 1 and name in err and any(word in err for word in ("lots", "high", "many", "first", "heavy"))
     assert "invalid literal" not in err and "pydantic" not in err and "number is needed" in " ".join(err.split())
+
+
+GPU_LOG = "id,when,took,nodes,cores,num_gpus\na,0,10,1,4,1\nb,5,20,2,48,40\nc,9,30,1,4,0\n"
+"""Of all nodes of a job, as traces of GPU centres count."""
+MAPPED = {"job_id": "id", "submit_time": "when", "run_time": "took", "cpus_per_node": "cores"}
+
+
+def test_gpus_of_a_csv_log_are_read_or_named(tmp_path) -> None:
+    """A column of GPUs that nothing maps was left out in silence; tasks of a job with GPUs could not be spread."""
+    (tmp_path / "log.csv").write_text(GPU_LOG)
+
+    def read_as(asks: str | None = None, **more: str) -> Imported:
+        return import_log(tmp_path / "log.csv", "csv", columns=MAPPED | more, clock="log", asks=asks)
+
+    assert any("column num_gpus is not read" in text for text in read_as().warnings)
+    on_one = read_as(gpus_per_node="num_gpus")
+    assert not any("is not read" in text for text in on_one.warnings)
+    assert any("1 job of 3 asks for more than 16 GPUs on one node (up to 40)" in text for text in on_one.warnings)
+    tasks = read_as("tasks", gpus_per_node="num_gpus")
+    assert not any("more than 16 GPUs" in text for text in tasks.warnings)
+    assert tasks.jobs[["n_tasks", "cpus_per_task", "gpus_per_task"]].to_numpy().tolist() == [
+        [1, 4, 1], [40, 2, 1], [4, 1, 0],
+    ]  # fmt: skip
+    assert overview(tasks.jobs)["offered_gpu_hours"] * 3600 == 1 * 10 + 40 * 20
+    nodes = node_table(n=6, cpus=32, gpus=8)
+    assert simulate(tasks.jobs, nodes, "easy").metrics["n_unrunnable"] == 0
+    each = read_as(gpus_per_node="num_gpus::job", n_nodes="nodes")
+    assert each.jobs["gpus_per_node"].to_list() == [1, 20, 0]
+
+
+def test_a_request_by_the_node_holds_on_every_node_that_was_given(tmp_path) -> None:
+    """Of -n 240 --gres=gpu:2 sacct counts one node's two GPUs; six nodes gave twelve, and six were taken."""
+    (tmp_path / "log.psv").write_text(
+        "JobID|Submit|Start|End|State|ReqTRES|AllocTRES|NNodes\n"
+        "1|10|20|50|COMPLETED|cpu=240,node=1,gres/gpu=2|cpu=240,node=6,gres/gpu=12|6\n"
+        "2|10|20|50|COMPLETED|cpu=240,node=1,gres/gpu=12|cpu=240,node=6,gres/gpu=12|6\n"
+    )
+    assert import_log(tmp_path / "log.psv", "sacct").jobs["gpus_per_node"].to_list() == [2, 2]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import procure
 from procure.cli.main import app
-from procure.reports.buying import WEEKS, WHOLE_LOG
+from procure.reports.buying import WEEKS, WHOLE_LOG, _weeks
 from procure.tables import write
 from procure.workload import LogSettings
 
@@ -129,6 +129,16 @@ def test_a_log_in_swf_asks_nothing(folder: Path) -> None:
     assert not any("stood on nodes" in line for line in done.stdout.splitlines())
     jobs = procure.load_plan(procure.load_study("study.toml")).workloads["jobs"]
     assert (jobs["n_tasks"] == 6).all() and (jobs["cpus_per_task"] == 1).all()
+
+
+def test_the_busiest_weeks_are_those_of_the_gpus_where_no_job_counts_cpus() -> None:
+    """Such a log gave its first weeks, whatever came later."""
+    jobs = log_of(200, 2_000).assign(cpus_per_node=0)
+    day = (jobs["submit_time"] - jobs["submit_time"].min()) // 86_400
+    weeks = _weeks(jobs.assign(gpus_per_node=np.where(day.between(101, 128), 8, 1)))
+    assert {int((one["submit_time"].max() - jobs["submit_time"].min()) // 86_400) for one in weeks.values()} == {
+        107, 114, 121, 128,
+    }  # fmt: skip
 
 
 def test_the_busiest_weeks_stand_for_a_long_log(folder: Path) -> None:

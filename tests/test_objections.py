@@ -103,7 +103,8 @@ def test_a_first_package_that_was_confirmed_is_compared_by_what_it_waits(tmp_pat
 
 WRONG = {
     "made-up-jobs": ({"more": "|generate = { seed = 1, n_jobs = 300 }\n"}, lambda jobs: jobs),
-    "jobs-left-out": ({}, lambda jobs: jobs.assign(cpus_per_node=[500, *jobs["cpus_per_node"].tolist()[1:]])),
+    "jobs-left-out": ({}, lambda jobs: jobs.assign(  # however long it is, no queue grows by it
+        cpus_per_node=[500, *jobs["cpus_per_node"].tolist()[1:]], run_time=[10**8, *jobs["run_time"].tolist()[1:]])),
     "longer-than-logged": ({}, lambda jobs: jobs.assign(start_time=jobs["submit_time"])),
     "few-jobs": ({"budget": 60_000}, lambda jobs: jobs.assign(
         cpus_per_node=[63] * 6 + [1] * (len(jobs) - 6), run_time=[80_000] * 6 + [60] * (len(jobs) - 6),
@@ -123,6 +124,8 @@ def test_what_is_wrong_is_raised(name: str, sound, tmp_path: Path) -> None:
     how, change = WRONG[name]
     done = recommended(tmp_path, change(sound_jobs()), **how)
     assert name in raised(done) and name not in raised(sound)
+    if name == "jobs-left-out":
+        assert "-hours, can never run" in objections(done)[0].sentence and "below-demand" not in raised(done)
     assert any(letter.isdigit() for letter in next(one.sentence for one in objections(done) if one.name == name))
 
 

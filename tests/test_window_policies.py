@@ -12,11 +12,13 @@ from policy_cases import as_dicts, job_table, plainly
 from window_published import published_queue
 
 from procure.run import simulate
+from procure.schemas import JOB
+from procure.tables import check
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.window.policies import Windows
 from procure.window.problem import Window
 from procure.window.solve import solve
-from procure.workload.studies import generate_jobs, read_released
+from procure.workload.studies import generate_jobs
 
 pytestmark = pytest.mark.plain
 
@@ -34,7 +36,11 @@ BF = [
 @pytest.mark.parametrize(("backfill", "published"), [(False, FCFS), (True, BF)], ids=["fcfs", "bf"])
 def test_published_costs_and_waits(shared_data, backfill, published):
     """The ten published (cost, wait) pairs come out to the digit, and every job starts when under our own policy."""
-    jobs, nodes = read_released(shared_data("synthetic/data_large_1800_40.txt.xz")), make_nodes(25, 4, 10)
+    path = shared_data("synthetic/data_large_1800_40.txt.xz")
+    jobs = pd.read_csv(path, sep=r"\s+", names=["job_id", "submit_time", "run_time", "n_nodes"], dtype={"job_id": str})
+    jobs = check(jobs.assign(requested_time=jobs["run_time"], cpus_per_node=1), JOB)
+    jobs = jobs.sort_values("submit_time", kind="stable", ignore_index=True)
+    nodes = make_nodes(25, 4, 10)
     found = []
     for epoch in range(10):
         part = jobs.iloc[300 * epoch : 300 * (epoch + 1)]

@@ -178,10 +178,10 @@ def read_jobs(path: Path, settings: LogSettings, keep_unfinished: bool | LogForm
 def read_job_table(path: Path, shape: Shape = "as-logged") -> pd.DataFrame:
     """Read a job table, with its tasks or the nodes that were logged, and say what looks wrong in it."""
     note_memory(path, memory.OF_JOB)
-    jobs = read(path, JOB) if shape == "tasks" else as_logged(read(path, JOB))
+    jobs = read(path, JOB)
     for warning in oddities(jobs):
         note(f"careful: {path.name}: {warning}")
-    return jobs
+    return jobs if shape == "tasks" else as_logged(jobs)
 
 
 def note_memory(path: Path, each: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -84,8 +84,18 @@ def _predicted(done: Recommendation) -> str | None:
 @_row("jobs-left-out", "Ask for a larger node, or take these jobs out if they are not to run here")
 def _left_out(done: Recommendation) -> str | None:
     n = int(done.ranking["jobs_left_out"].iloc[0])
-    rest = "can never run on the first package, nor on any that leaves fewer"
-    return f"{counted(n, 'job')} of {done.case.n_jobs:,} {rest}" if n else None
+    if not n:
+        return None
+    work = {"CPU": np.zeros(2), "GPU": np.zeros(2)}  # of the jobs left out, and of all
+    for jobs in _schedules(done):
+        for name in work:
+            asked = _work(jobs, f"{name.lower()}s")
+            work[name] += asked[jobs["start_time"].isna()].sum(), asked.sum()
+    share, of = max((part / whole if whole else 0.0, name) for name, (part, whole) in work.items())
+    return (
+        f"{counted(n, 'job')} of {done.case.n_jobs:,}, with {100 * share:.0f} % of the {of}-hours, can never run on "
+        "the first package, nor on any that leaves fewer"
+    )
 
 
 @_row(
@@ -144,22 +154,31 @@ def _costly_bounds(done: Recommendation) -> list[tuple[float, str]]:
     return found
 
 
+def _schedules(done: Recommendation) -> Iterator[pd.DataFrame]:
+    """Give the jobs of each workload that count, as the first package runs them."""
+    results = done.results
+    for case in results.cases:
+        run, _ = replayed(results.plan, results.counts[_first(done)], case.name, results.policy)
+        yield as_logged(counted_jobs(run.schedule, results.plan.warm_up(case.name)))
+
+
+def _work(jobs: pd.DataFrame, resource: str) -> np.ndarray:
+    took = (jobs["end_time"] - jobs["start_time"]).fillna(jobs["run_time"])
+    return (jobs[f"{resource}_per_node"] * jobs["n_nodes"] * took).to_numpy("float64")
+
+
 def load(done: Recommendation) -> dict[str, float]:
     """Return how much of each resource of the first package and the existing nodes the jobs keep busy.
 
-    By resource that some job asks for: resource-seconds of the jobs that count, over capacity times the time in which
-    they were submitted; the largest of all workloads. Empty where all came at once.
+    By resource that some job asks for: resource-seconds of the jobs that count and can run, over capacity times the
+    time in which they were submitted; the largest of all workloads. Empty where all came at once.
     """
-    results, found = done.results, dict[str, float]()
-    plan, counts = results.plan, results.counts[_first(done)]
+    plan, counts, found = done.results.plan, done.results.counts[_first(done)], dict[str, float]()
     nodes = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
-    for case in results.cases:
-        run, _ = replayed(plan, counts, case.name, results.policy)
-        jobs = as_logged(counted_jobs(run.schedule, plan.warm_up(case.name)))
+    for jobs in _schedules(done):
         span = float(jobs["submit_time"].max() - jobs["submit_time"].min())
-        took = (jobs["end_time"] - jobs["start_time"]).fillna(jobs["run_time"]).to_numpy(dtype="float64")
         for resource in _RESOURCES:
-            asked = (jobs[f"{resource}_per_node"] * jobs["n_nodes"]).to_numpy(dtype="float64") @ took
+            asked = float(_work(jobs, resource)[jobs["start_time"].notna()].sum())
             there = float(nodes[resource].sum())
             if asked > 0 and there > 0 and span > 0:
                 found[resource] = max(found.get(resource, 0.0), asked / (there * span))

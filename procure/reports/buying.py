@@ -25,6 +25,7 @@ from procure.recommender import recommend
 from procure.recommender.learning import train
 from procure.recommender.recommendation import Recommendation
 from procure.reports.purchase import Report, report
+from procure.schemas import as_logged
 from procure.study import Plan, Study, load_study
 from procure.study.check import check_study, say_size, study_notes
 from procure.sweep import FarmOptions, load_plan, run_sweep
@@ -302,7 +303,7 @@ def _imported(path: Path, inputs: Inputs, told: Say, note: Say) -> tuple[dict[st
         tables[name] = write(jobs, one)
     told(f"{counted(len(found.jobs), 'job')} of {counted(found.n_read, 'row')} of {inputs.jobs}, {_span(found.jobs)}")
     if len(parts) > 1:
-        told(f"the {len(parts)} weeks with the most CPU time are replayed, each after 3 days of warm-up")
+        told(f"the {len(parts)} weeks with the most CPU and GPU time are replayed, each after 3 days of warm-up")
     return tables, zone
 
 
@@ -333,7 +334,10 @@ def _weeks(jobs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     begin = first + _WARM_UP
     week = (submit - begin) // _WEEK
     whole = (week >= 0) & (week < (int(submit.max()) - begin) // _WEEK)
-    busy = np.bincount(week[whole], cpu_seconds(jobs)[whole])
+    logged = as_logged(jobs)
+    gpus = cpu_seconds(logged.assign(cpus_per_node=logged["gpus_per_node"]))
+    work = np.sum([one / max(float(one.sum()), 1.0) for one in (cpu_seconds(logged), gpus)], axis=0)
+    busy = np.bincount(week[whole], work[whole])
     found = {}
     for one in sorted(np.argsort(-busy, kind="stable")[:WEEKS].tolist()):
         low = begin + one * _WEEK

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from procure.schemas import REQUEST
+from procure.schemas import REQUEST, as_logged
 from procure.tables import clock_of
 
 
@@ -32,6 +32,7 @@ def describe(jobs: pd.DataFrame) -> pd.DataFrame:
     >>> print(type(procure.describe(procure.generate(seed=1, n_jobs=100))).__name__)
     DataFrame
     """
+    jobs = as_logged(jobs)
     nodes = jobs["n_nodes"]
     quantities = {
         ("requested_mem", "GB"): jobs["mem_mb_per_node"] * nodes / 1000,
@@ -58,6 +59,7 @@ def overview(jobs: pd.DataFrame) -> dict[str, object]:
         ``first_submit last_submit`` (seconds), ``span`` (s), ``offered_cpu_hours
         offered_gpu_hours`` (amount × run time), ``clock``.
     """
+    jobs = as_logged(jobs)
     first, last = int(jobs["submit_time"].min()), int(jobs["submit_time"].max())
     hours = jobs["run_time"].to_numpy(dtype=np.float64) * jobs["n_nodes"].to_numpy() / 3600
     users = jobs["user"] if "user" in jobs.columns else pd.Series(dtype=object)

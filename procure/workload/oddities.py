@@ -10,6 +10,8 @@ from procure.text import be, counted, duration, short
 
 _YEAR = 365 * 86_400
 _LATE = 60
+_MOST = {"cpus_per_node": (2_048, "CPUs"), "gpus_per_node": (16, "GPUs")}
+"""No common server has more."""
 
 
 def oddities(jobs: pd.DataFrame) -> list[str]:
@@ -31,6 +33,14 @@ def oddities(jobs: pd.DataFrame) -> list[str]:
     n, row = marked(logged["cpus_per_node"] == 0)
     if n:
         found.append(f"{counted(n, 'job')} {of_all} {'asks' if n == 1 else 'ask'} for no CPU, first in row {row + 1}")
+    for name, (most, what) in _MOST.items():
+        on_one = jobs[name].where(jobs["n_tasks"] == 0, 0) if "n_tasks" in jobs else jobs[name]
+        if n := marked(on_one > most)[0]:
+            found.append(
+                f"{counted(n, 'job')} {of_all} {'asks' if n == 1 else 'ask'} for more than {most:,} {what} on one node "
+                f"(up to {on_one.max():,}): are these of the whole job (--column {name}=COLUMN::job, --set asks=tasks) "
+                "or in another unit?"
+            )
     n, row = marked(jobs["submit_time"] < 0)
     if n:
         found.append(

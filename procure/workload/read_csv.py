@@ -36,6 +36,7 @@ def read_csv(path: str | Path, how: How) -> Imported:
     mapping = _mapping(frame, str(path), own | (how.columns or {}), how.cpus_per_node)
     ledger = Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows)
     log = _Log(frame, mapping, ledger)
+    _warn_of_gpus(log)
     values = _times(log, how)
     for field in (*DURATIONS, WAIT):
         if field in mapping:
@@ -142,6 +143,17 @@ def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
     return " or --set preset=NAME"
 
 
+def _warn_of_gpus(log: _Log) -> None:
+    """Name a column that seems to count GPUs where none is read: such jobs would ask for no GPU, unseen."""
+    if {"gpus_per_node", "gpus_per_task"} & set(log.mapping):
+        return
+    for name in (str(one) for one in log.frame.columns):
+        if "gpu" in name.lower() and not log.frame[name].str.strip().isin(("0", *_NO_TIME)).all():
+            how = f"--column gpus_per_node={name}, or {name}::job if it counts those of all nodes of a job"
+            log.ledger.warnings.append(f"no job asks for a GPU, as column {printable(name)} is not read; {how}")
+            return
+
+
 def _times(log: _Log, how: How) -> dict[str, np.ndarray]:
     values: dict[str, np.ndarray] = {}
     for field in (name for name in TIMES if name in log.mapping):
@@ -188,7 +200,7 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
 
 
 def _tasks(log: _Log, values: dict[str, np.ndarray], asks: str | None) -> dict[str, np.ndarray]:
-    """Return the columns of tasks: as mapped, or each CPU one where the user says that jobs ask for tasks."""
+    """Return the columns of tasks: as mapped, or each GPU, else CPU, one where the user says that jobs ask for them."""
     ledger, nodes, cpus = log.ledger, values["n_nodes"], values["cpus_per_node"]
     found = {name: np.nan_to_num(log.number(name)) for name in TASKS[:-1] if name in log.mapping}
     if found:
@@ -201,13 +213,15 @@ def _tasks(log: _Log, values: dict[str, np.ndarray], asks: str | None) -> dict[s
     if asks != "tasks":
         return {}
     nothing = np.zeros(len(nodes))
-    with_gpu, memory = values.get("gpus_per_node", nothing) > 0, values.get("mem_mb_per_node", nothing)
-    ledger.shape = np.where(with_gpu, "nodes", "tasks")
-    each = np.ceil(memory * nodes / np.maximum(nodes * cpus, 1))
+    gpus, memory = values.get("gpus_per_node", nothing), values.get("mem_mb_per_node", nothing)
+    ledger.shape, each = "tasks", np.maximum(np.where(gpus > 0, gpus, cpus), 1)
     return {
-        "n_tasks": np.where(with_gpu, 0, nodes * cpus),
-        "mem_mb_per_task": np.where(with_gpu, 0, each),
-        "mem_mb_per_node": np.where(with_gpu, memory, 0),
+        "n_tasks": nodes * each,
+        "cpus_per_task": np.maximum(np.ceil(cpus / each), 1),
+        "gpus_per_task": np.where(gpus > 0, 1, 0),
+        "mem_mb_per_task": np.ceil(memory / each),
+        "mem_mb_per_node": nothing,
+        "gpus_per_node": nothing,
     }
 
 

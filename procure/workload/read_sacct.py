@@ -353,7 +353,7 @@ def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -
         )
     ledger.drop(~(cpus >= 1), "no CPUs")
     cpus = np.ceil(np.nan_to_num(cpus) / n_nodes)
-    # Of such a job ReqTRES counts the memory of one node.
+    # Of such a job ReqTRES counts the memory of one node, and GPUs that it asked for by the node.
     memory = np.where(spread, got["mem"], asked["mem"]) / n_nodes
     of_node = spread & (got["mem"] > asked["mem"])
     text = log.pick("ReqMem")
@@ -369,6 +369,7 @@ def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -
     memory = np.where(whole, got["mem"] / n_nodes, memory)
     wanted, wished, given = (np.nan_to_num(one).astype(np.int64) for one in (wanted, wished, given))
     amounts = {"n_nodes": n_nodes, "cpus_per_node": cpus, "mem_mb_per_node": np.ceil(np.nan_to_num(memory))}
+    asked["gpu"] = np.where(spread & (got["gpu"] > asked["gpu"]), got["gpu"], asked["gpu"])
     gpus, uneven = _gpus(log, asked, got, n_nodes)
     return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, uneven)
 

@@ -1,19 +1,14 @@
-"""Workloads of two studies: random jobs of a topology study and its instance, and 45 workflows of a co-scheduling one.
+"""Workloads of two studies: random jobs of a topology study, and 45 workflows of a co-scheduling one.
 
 Souza, Pelckmans and Tordsson (2021), tables 2 and 3. What the study does not say is stated at `workflows`.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError, TableError
-from procure.files.read import read_bytes
-from procure.schemas import JOB
-from procure.tables import check
+from procure.errors import ArgumentError
 
 MOST_JOBS = 1_000_000
 GAPS, RUN_TIMES, SIZES = (5, 30), (10, 1800), (1, 40)
@@ -54,47 +49,9 @@ def generate_jobs(n_jobs: int, seed: int) -> pd.DataFrame:
         raise ArgumentError("seed", f"the seed is {seed}; at least 0 is needed")
     rng = np.random.default_rng(seed)
     gaps, run_time, n_nodes = (rng.integers(low, high, n_jobs, endpoint=True) for low, high in (GAPS, RUN_TIMES, SIZES))
-    return _job_table([np.arange(1, n_jobs + 1), np.cumsum(gaps), run_time, n_nodes])
-
-
-def read_released(path: str | Path) -> pd.DataFrame:
-    """Read the topology study's instance: a line per job with id, submission (s), run time (s) and nodes.
-
-    Raises
-    ------
-    TableError
-        The file cannot be read, or a line is not four whole numbers.
-    """
-    rows = []
-    for number, line in enumerate(read_bytes(path).decode("utf-8", "replace").splitlines(), start=1):
-        words = line.split()
-        if not words:
-            continue
-        if len(words) != 4 or not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
-            raise TableError(
-                f"{path}, line {number}: {line[:60]!r} was given; a job is four whole numbers: "
-                "id, submission (s), run time (s), nodes"
-            )
-        rows.append([int(word) for word in words])
-    if not rows:
-        raise TableError(f"{path}: holds no jobs")
-    table = check(_job_table(list(np.array(rows, np.int64).T)), JOB, str(path))
-    return table.sort_values("submit_time", kind="stable", ignore_index=True)
-
-
-def _job_table(columns: list[np.ndarray]) -> pd.DataFrame:
-    ids, submit, run_time, n_nodes = columns
-    return pd.DataFrame(
-        {
-            "job_id": ids.astype(str),
-            "user": "user",
-            "submit_time": submit,
-            "requested_time": run_time,
-            "run_time": run_time,
-            "n_nodes": n_nodes,
-            "cpus_per_node": 1,
-        }
-    )
+    ids = {"job_id": np.arange(1, n_jobs + 1).astype(str), "user": "user", "submit_time": np.cumsum(gaps)}
+    asked = {"requested_time": run_time, "run_time": run_time, "n_nodes": n_nodes, "cpus_per_node": 1}
+    return pd.DataFrame(ids | asked)
 
 
 def workflows(cores: int, *, gap: int = GAP, seed: int = 0) -> pd.DataFrame:
