@@ -35,7 +35,8 @@ from procure.learn.run_times import expected_before
 from procure.learn.search import Settings, arrays_of, search, start_of_search
 from procure.learn.store import TrainedPolicy
 from procure.learn.weeks import SLOWDOWN, Period, figures_of
-from procure.run import Prepared, label, prepare, run_prepared
+from procure.policies.chosen import label
+from procure.run import Prepared, prepare, run_prepared
 
 LENGTH, FLOOR = 1024, 10.0
 RULES = ("fcfs", "sjf", "f1", "wfp3", "unicep", "wfp3 as named", "unicep as named")

@@ -8,21 +8,19 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
-from pydantic import Field
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import TableError
 from procure.policies import catalog
+from procure.policies.chosen import Chosen, chosen_policy
 from procure.policies.parameters import Facts, Parameters
 from procure.progress import step
 from procure.schemas import JOB, METRICS, NODE, REQUEST, TASKS
-from procure.settings import validated
 from procure.simulator import state as simulator_state
 from procure.simulator.arrays import (
     Durations,
@@ -39,12 +37,12 @@ from procure.simulator.arrays import (
     switches,
     with_held,
 )
-from procure.simulator.asks import task_columns
 from procure.simulator.class_waits import NO_CLASSES, Groups, measure_groups, metric_names
-from procure.simulator.drive import CompiledPolicy, Policy, compiling, drive, load_compiled, policy_name
+from procure.simulator.drive import CompiledPolicy, compiling, drive, load_compiled
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
 from procure.simulator.metrics import Usage, as_record, measure, utilization_nodes
-from procure.simulator.state import FAR, Options, State
+from procure.simulator.schedule import Outcome, schedule_of
+from procure.simulator.state import FAR
 from procure.simulator.tasks import placed
 from procure.tables import as_table, check, with_clock_of
 from procure.text import Shown, counted, with_unit
@@ -55,8 +53,6 @@ from procure.workload.speedups import GPUS as GPU_SPEEDS
 from procure.workload.speedups import KINDS as KIND_SPEEDS
 from procure.workload.speedups import run_times_on
 
-_STEP = 1 << 18
-"""Jobs whose nodes are written out at a time."""
 _UNITS = {one.name: one.unit for one in METRICS if one.unit != "0 or 1"} | {"utilization_nodes": "share"}
 
 
@@ -152,20 +148,6 @@ class Prepared:
         """CPUs, MB and GPUs of all nodes."""
         cpus, mem, gpus = (column[self.kind_of].sum() for column in self.kinds[:3])
         return float(cpus), float(mem), float(gpus)
-
-
-class Outcome(NamedTuple):
-    """What one run gave, jobs in queue order."""
-
-    start: np.ndarray  # int64[n_jobs], s after the first submission; −1 = never
-    end: np.ndarray  # int64[n_jobs], likewise
-    killed: np.ndarray  # bool[n_jobs], ended at the limit
-    node_list: np.ndarray  # nodes of job j: node_list[node_first[j]:node_first[j + 1]]
-    node_first: np.ndarray  # int64[n_jobs + 1]
-    max_queue_depth: int
-    elapsed: float  # s, of the simulation itself
-    columns: Mapping[str, list] = MappingProxyType({})  # what the policy has to say of each job
-    node_units: np.ndarray | None = None  # tasks on each entry of node_list, 1 of a job of nodes; None = no job has any
 
 
 def prepare(
@@ -269,7 +251,7 @@ def simulate(
         catalog.refuse_multi_node(jobs, policy)
     given = None if estimates is None else np.asarray(estimates).astype(np.int64)[ready.jobs.row]
     found = run_prepared(ready, policy, parameters, given, fast_lane)
-    return _run_of(ready, found, lambda: _schedule(jobs, nodes, ready.jobs, found))
+    return _run_of(ready, found, lambda: schedule_of(jobs, nodes, ready.jobs, found))
 
 
 def _run_of(ready: Prepared, found: Outcome, schedule: Callable[[], pd.DataFrame]) -> Run:
@@ -325,44 +307,6 @@ def _usage(ready: Prepared, found: Outcome) -> Usage:
     return Usage(usage.cpus, usage.mem + mem, usage.gpus + gpus)
 
 
-def label(policy: str | Parameters | Callable) -> str:
-    """Return what to call a policy: its name as given, its parameters' class and values, or its function's name."""
-    if not isinstance(policy, Parameters):
-        return policy if isinstance(policy, str) else policy_name(policy)
-    changed = ",".join(f"{key}={value}" for key, value in policy.model_dump(exclude_defaults=True).items())
-    return type(policy).__name__ + (f":{changed}" if changed else "")
-
-
-class _Chosen(NamedTuple):
-    """Which policy decides a run: what to call it, how it is made, and what the simulator does for it."""
-
-    name: str
-    make: Callable[[State, Facts], Policy]
-    options: Options
-    batched: bool = False
-    made: Parameters | None = None
-
-
-class _CallableOptions(Parameters):
-    half_life: float = Field(0.0, ge=0)
-
-    def options(self) -> Options:
-        return super().options()._replace(half_life=self.half_life)
-
-
-def _chosen(policy: Any, parameters: dict[str, Any]) -> _Chosen:
-    if isinstance(policy, str):
-        spec = catalog.spec(policy, parameters)
-        made = spec.parameters
-        return _Chosen(spec.name, made.make_with, made.options(), spec.batched, made)
-    if isinstance(policy, Parameters):
-        if parameters:
-            raise ArgumentError("parameters", "they belong to a policy that is named, or to a callable")
-        return _Chosen(label(policy), policy.make_with, policy.options(), made=policy)
-    plain = validated(_CallableOptions, parameters, "parameters of a callable policy")
-    return _Chosen(label(policy), lambda state, facts: policy, plain.options())
-
-
 def run_prepared(
     ready: Prepared,
     policy: str | Parameters | Callable = catalog.DEFAULT,
@@ -373,7 +317,7 @@ def run_prepared(
     """Do what `simulate` does, from arrays to arrays; ``estimates`` stand in queue order."""
     if not len(ready.kind_of):
         raise TableError("there are no nodes to simulate")
-    chosen = _chosen(policy, dict(parameters or {}))
+    chosen = chosen_policy(policy, dict(parameters or {}))
     if chosen.batched and fast_lane:
         with contextlib.suppress(FastLaneError):
             return _by_fast_lane(ready)
@@ -404,7 +348,7 @@ def _no_tasks(ready: Prepared, policy: str) -> str:
     )
 
 
-def _as_occupied(ready: Prepared, chosen: _Chosen) -> Prepared:
+def _as_occupied(ready: Prepared, chosen: Chosen) -> Prepared:
     """Let jobs take what the policy says: other CPUs than they ask for where nodes hold them, or no memory."""
     if chosen.made is None or ready.table is None:
         return ready
@@ -437,7 +381,7 @@ def _by_fast_lane(ready: Prepared) -> Outcome:
     return Outcome(start, end, killed, node_of, np.arange(n_jobs + 1), depth, elapsed)
 
 
-def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> Outcome:
+def _by_loop(ready: Prepared, chosen: Chosen, estimates: np.ndarray | None) -> Outcome:
     took = ready.durations
     world, state = simulator_state.build(
         ready.jobs,
@@ -472,34 +416,3 @@ def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> 
     del world, state, policy  # half of what is held
     nodes, first, units = placed(kept)
     return Outcome(kept.start, end, killed, nodes, first, depth, elapsed, columns, units)
-
-
-def _schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, found: Outcome) -> pd.DataFrame:
-    ran, flat, bounds = found.start >= 0, found.node_list, found.node_first
-    first, back = int(jobs["submit_time"].to_numpy()[arrays.row[0]]), np.argsort(arrays.row, kind="stable")
-    schedule = jobs.reset_index(drop=True).copy()
-    for name, values in (("start_time", found.start), ("end_time", found.end)):
-        schedule[name] = pd.arrays.IntegerArray(np.where(ran, values + first, 0)[back], ~ran[back])
-    names = pa.array(nodes["node_id"], pa.string())
-    more: dict[str, Any] = {"node_ids": _joined(names, np.maximum(flat, 0), bounds, ran), **found.columns}
-    if found.node_units is not None:  # a job of tasks that stand evenly runs as a job of nodes
-        n, units = (
-            task_columns(jobs)["n_tasks"][arrays.row],
-            np.add.reduceat(np.append(found.node_units, 0), bounds[:-1]),
-        )
-        each = np.repeat(np.where(ran, n // np.maximum(units, 1), 0), np.diff(bounds))
-        numbers = pa.array(range(int((found.node_units * each).max(initial=0)) + 1)).cast(pa.string())
-        more["node_tasks"] = _joined(numbers, found.node_units * each, bounds, ran & (n > 0))
-    for name, said in more.items():
-        schedule[name] = np.array(said, dtype=object)[back]
-    return schedule
-
-
-def _joined(texts: pa.Array, which: np.ndarray, bounds: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """Join each job's texts, those of ``which[bounds[job]:bounds[job + 1]]``, by commas; empty unless ``shown``."""
-    parts = []
-    for at in range(0, len(shown), _STEP):  # an array of Arrow's holds 2 GB of text
-        some = bounds[at : at + _STEP + 1]
-        lists = pa.ListArray.from_arrays(pa.array(some - some[0], pa.int32()), texts.take(which[some[0] : some[-1]]))
-        parts.append(pc.binary_join(lists, ",").to_numpy(zero_copy_only=False))
-    return np.where(shown, np.concatenate(parts), "")

@@ -18,7 +18,8 @@ from site_cases import FEATURES, site_case
 from procure.errors import TableError
 from procure.run import prepare, simulate
 from procure.site.bought import idle_kinds, with_bought
-from procure.site.layout import constraint_groups, lay_out
+from procure.site.constraints import constraint_groups
+from procure.site.layout import lay_out
 from procure.site.model import (
     Association,
     Latency,

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from procure.account.account import HARDWARE, account_waits
-from procure.account.layout import seen_nodes, started_jobs
+from procure.account.layout import started_jobs
+from procure.account.nodes import seen_nodes
 from procure.account.sweep import CAUSES
 from procure.site.store import read_site
 

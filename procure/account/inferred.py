@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from procure.account.layout import OWNERS, Laid, levels, usual_most
+from procure.account.layout import OWNERS, Laid
+from procure.account.levels import levels, usual_most
 from procure.account.sweep import FAR, N_SPELLS, PAUSE, UNEXPLAINED, Log, Work
 
 LEAST_JOBS = 8

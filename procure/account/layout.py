@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from procure.account.held import held_cpus, said_whole
+from procure.account.levels import levels, usual
+from procure.account.nodes import by_kind, check_fit, inferred_nodes, nodes_of, one_node
 from procure.account.sweep import (
     BACK,
     CAUSES,
@@ -31,16 +33,8 @@ from procure.text import be, counted
 
 OWNERS = ("user", "account", "partition", "qos", "qos_user")
 """Whose jobs a limit counts; the last is a user in one QOS."""
-OVERBOOKED = 0.05
-"""Share of the CPU-time of a log that may not fit its nodes before the nodes are refused."""
-EXCEEDED = 0.02
-"""Share of its time for which an owner may exceed what counts as its usual most."""
-ALL = "all"
-"""Name of the one node that stands for all where it is not known on which jobs ran."""
 EXCEEDS = 0.002
 """Share of the time of a log for which more may run than its nodes have before it is said."""
-MOST_UNNAMED = 0.2
-"""Share of the CPU-time of a log of which it may be unknown on which nodes it ran before no node is told apart."""
 
 
 _READ = {
@@ -106,184 +100,6 @@ def started_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
         end_time=np.maximum(end, start),
         eligible_time=np.clip(eligible.astype("int64"), submit, np.maximum(start, submit)),
     )
-
-
-def _nodes_of(jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]] | None:
-    """Return each job's nodes as a range of a list of numbers, −1 where it is not known, and their names.
-
-    None where the log names no nodes, or so few that they tell nothing.
-    """
-    if "node_ids" not in jobs:
-        return None
-    unknown = (jobs["node_ids"].fillna("") == "").to_numpy(bool)
-    asked = jobs["n_nodes"].to_numpy(np.int64)
-    used = asked * jobs["cpus_per_node"].to_numpy(np.int64) * (jobs["end_time"] - jobs["start_time"]).to_numpy(np.int64)
-    if unknown.all() or used[unknown].sum() > MOST_UNNAMED * max(int(used.sum()), 1):
-        return None
-    lists = jobs["node_ids"][~unknown].str.split(",")
-    sizes = asked.copy()
-    sizes[~unknown] = lists.str.len().to_numpy(np.int64)
-    if (sizes != asked).mean() > OVERBOOKED:
-        return None  # nodes that the log counts otherwise tell nothing of what each gave
-    known, names = pd.factorize(np.concatenate(lists.to_numpy()))
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    number = np.full(int(first[-1]), -1, np.int64)
-    number[np.repeat(~unknown, sizes)] = known
-    return first, number, [str(name) for name in names]
-
-
-def seen_nodes(jobs: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the nodes that a log names, each as large as the most that ran on it at once.
-
-    Parameters
-    ----------
-    jobs
-        From `started_jobs`.
-
-    Returns
-    -------
-    pandas.DataFrame or None
-        ``node_id cpus mem_mb gpus gpu_type``; None where it is not known of most jobs where they ran.
-    """
-    given = _nodes_of(jobs)
-    return None if given is None else _inferred_nodes(jobs, given)
-
-
-class Levels(NamedTuple):
-    """How much of an amount ran at once, of each owner after each of its changes, and how long."""
-
-    whose: np.ndarray  # int64[m]
-    level: np.ndarray  # int64[m]
-    lasted: np.ndarray  # int64[m], s
-
-
-def levels(start: np.ndarray, end: np.ndarray, of: np.ndarray, *amounts: np.ndarray) -> list[Levels]:
-    """Return the levels of all owners, of each amount; jobs of no length count nothing, nor do those of nobody (−1)."""
-    kept = (end > start) & (of >= 0)
-    at = np.concatenate([end[kept], start[kept]])  # of one moment, ends come before starts
-    whose = np.concatenate([of[kept], of[kept]]).astype(np.int64)
-    span = int(np.ptp(at)) + 1 if len(at) else 1
-    if (int(whose.max(initial=0)) + 1) * span < FAR:  # as one number, in a third of the time
-        order = np.argsort(whose * span + (at - at.min(initial=FAR)), kind="stable")
-    else:
-        order = np.lexsort((at, whose))
-    at, whose = at[order], whose[order]
-    # Each owner's changes add up to 0, so no level carries over to the next.
-    lasted = np.append(np.where(whose[1:] == whose[:-1], np.diff(at), 0), 0)[: len(at)]
-    changes = (np.concatenate([-amount[kept], amount[kept]]) for amount in amounts)
-    return [Levels(whose, np.cumsum(change[order]), lasted) for change in changes]
-
-
-def _peaks(start: np.ndarray, end: np.ndarray, of: np.ndarray, amount: np.ndarray, n: int) -> np.ndarray:
-    """Return the most of an amount that ran at once, of each of ``n`` owners."""
-    found = np.zeros(n, np.int64)
-    (some,) = levels(start, end, of, amount)
-    np.maximum.at(found, some.whose, some.level)
-    return found
-
-
-def usual_most(some: Levels, n: int) -> np.ndarray:
-    """Return the least level of each owner that it exceeds for at most 2 % of the time with anything running."""
-    kept = (some.level > 0) & (some.lasted > 0)
-    whose, level, lasted = (one[kept] for one in some)
-    order = np.lexsort((-level, whose))
-    whose, level, lasted = whose[order], level[order], lasted[order]
-    total = np.bincount(whose, lasted, minlength=n)
-    before = np.cumsum(lasted) - lasted
-    since = before - np.concatenate([[0], np.cumsum(total)])[whose]
-    within = since <= EXCEEDED * total[whose]  # so long does it run above this level
-    found = np.full(n, np.iinfo(np.int64).max)
-    np.minimum.at(found, whose[within], level[within])
-    return np.where(total > 0, found, 0)
-
-
-def _usual(start: np.ndarray, end: np.ndarray, of: np.ndarray, cpus: np.ndarray, n: int) -> np.ndarray:
-    """Return the usual most jobs of each owner, and CPUs while several of its jobs run; of all where that never is.
-
-    A job that runs alone shows no limit: one that is larger than its owner's may do so.
-    """
-    every, jobs, each = levels(start, end, of, cpus, np.minimum(cpus, 1), np.ones_like(cpus))
-    several = usual_most(every._replace(lasted=every.lasted * (jobs.level > 1)), n)
-    return np.stack([usual_most(each, n), np.where(several > 0, several, usual_most(every, n))])
-
-
-def _inferred_nodes(jobs: pd.DataFrame, nodes: tuple[np.ndarray, np.ndarray, list[str]]) -> pd.DataFrame:
-    """Return a node table of the most that ran on each node at once."""
-    first, number, names = nodes
-    job = np.repeat(np.arange(len(jobs)), np.diff(first))
-    start, end = (jobs[name].to_numpy(np.int64)[job] for name in ("start_time", "end_time"))
-    amounts = {"cpus": held_cpus(jobs)}
-    amounts |= {name: jobs[f"{name}_per_node"].to_numpy(np.int64) for name in ("mem_mb", "gpus")}
-    peaks = {name: _peaks(start, end, number, each[job], len(names)) for name, each in amounts.items()}
-    return pd.DataFrame({"node_id": names, **peaks, "gpu_type": ""})
-
-
-def _by_kind(
-    jobs: pd.DataFrame, given: tuple[np.ndarray, np.ndarray, list[str]], nodes: pd.DataFrame
-) -> pd.DataFrame | None:
-    """Give each node of a log, whose names the table does not know, the smallest kind that holds what ran on it."""
-    peaks = _inferred_nodes(jobs, given)
-    kinds = nodes.sort_values(["cpus", "mem_mb", "gpus"], kind="stable")
-    n_left = np.ones(len(kinds), np.int64)
-    rows = []
-    for _, node in peaks.sort_values(["cpus", "mem_mb"], ascending=False, kind="stable").iterrows():
-        holds = np.flatnonzero(
-            (kinds["cpus"] >= node["cpus"]).to_numpy()
-            & (kinds["mem_mb"] >= node["mem_mb"]).to_numpy()
-            & (kinds["gpus"] >= node["gpus"]).to_numpy()
-            & (n_left > 0)
-        )
-        if not len(holds):
-            return None
-        n_left[holds[0]] = 0
-        rows.append(kinds.iloc[holds[0]].to_dict() | {"node_id": node["node_id"]})
-    return pd.DataFrame([*rows, *kinds[n_left > 0].to_dict(orient="records")])
-
-
-def _one_node(jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> pd.DataFrame:
-    """Return a node table of one node that has what all have together, or the most that was used at once."""
-    if nodes is not None:
-        totals = {name: [int(nodes[name].sum())] for name in ("cpus", "mem_mb", "gpus")}
-        return pd.DataFrame({"node_id": [ALL], **totals, "gpu_type": ""})
-    start, end = (jobs[name].to_numpy(np.int64) for name in ("start_time", "end_time"))
-    amounts = {"cpus": held_cpus(jobs)}
-    amounts |= {name: jobs[f"{name}_per_node"].to_numpy(np.int64) for name in ("mem_mb", "gpus")}
-    nobody, n_nodes = np.zeros(len(jobs), np.int64), jobs["n_nodes"].to_numpy(np.int64)
-    peaks = {name: _peaks(start, end, nobody, each * n_nodes, 1) for name, each in amounts.items()}
-    return pd.DataFrame({"node_id": [ALL], **peaks, "gpu_type": ""})
-
-
-def _check_fit(
-    jobs: pd.DataFrame, placed: tuple[pd.DataFrame, np.ndarray, np.ndarray], per_node: np.ndarray, whole: np.ndarray
-) -> None:
-    """Refuse nodes that do not hold what ran on them.
-
-    ``per_node`` int64[n_jobs] are the CPUs that each job had of each node; ``whole`` bool[n_jobs]: it had all of them.
-    """
-    table, first, number = placed
-    job = np.repeat(np.arange(len(jobs)), np.diff(first))[number >= 0]
-    number = number[number >= 0]
-    asked = np.where(whole[job], table["cpus"].to_numpy(np.int64)[number], per_node[job])
-    lasted = (jobs["end_time"] > jobs["start_time"]).to_numpy()[job]
-    small = lasted & (asked > table["cpus"].to_numpy(np.int64)[number])
-    alone = table["node_id"].tolist() == [ALL]
-    if small.mean() > OVERBOOKED:
-        row = int(np.flatnonzero(small)[0])
-        of = "the nodes together, which have" if alone else f"{table['node_id'].iloc[number[row]]}, which has"
-        raise TableError(
-            f"the nodes do not hold what ran on them: job {jobs['job_id'].iloc[job[row]]} had {asked[row]} CPUs of "
-            f"{of} {table['cpus'].iloc[number[row]]}"
-        )
-    start, end = (jobs[name].to_numpy(np.int64)[job] for name in ("start_time", "end_time"))
-    (some,) = levels(start, end, number, asked)
-    over = np.maximum(some.level - table["cpus"].to_numpy(np.int64)[some.whose], 0) * some.lasted
-    if over.sum() > OVERBOOKED * (some.level * some.lasted).sum():
-        row = int(some.whose[over.argmax()])
-        most = int(some.level[some.whose == row].max())
-        on = "the nodes together, which have" if alone else f"{table['node_id'].iloc[row]}, which has"
-        raise TableError(
-            f"the nodes do not hold what ran on them: {most} CPUs ran at once on {on} {table['cpus'].iloc[row]}"
-        )
 
 
 def _too_few(jobs: pd.DataFrame, cpus: np.ndarray, total: int) -> tuple[str, ...]:
@@ -360,10 +176,10 @@ def lay_out(
         and are no reason to refuse it.
     """
     n = len(jobs)
-    given = _nodes_of(jobs)
+    given = nodes_of(jobs)
     if given is not None and nodes is not None and not set(given[2]) <= set(nodes["node_id"]):
         if not set(given[2]) & set(nodes["node_id"]):
-            nodes = _by_kind(jobs, given, nodes)
+            nodes = by_kind(jobs, given, nodes)
             given = None if nodes is None else given
         else:
             missing = sorted(set(given[2]) - set(nodes["node_id"]))
@@ -374,14 +190,14 @@ def lay_out(
     if given is not None:
         first, number, names = given
         if nodes is None:
-            table = _inferred_nodes(jobs, given)
+            table = inferred_nodes(jobs, given)
         else:
             table = nodes.reset_index(drop=True)
             rows = np.append(pd.Index(table["node_id"]).get_indexer(pd.Index(names)), -1)
             number = rows[number].astype(np.int64)
         share = np.diff(first)
     else:
-        table = _one_node(jobs, nodes)
+        table = one_node(jobs, nodes)
         first, number, share = np.arange(n + 1), np.zeros(n, np.int64), np.ones(n, np.int64)
     alone = given is None
     scale = jobs["n_nodes"].to_numpy(np.int64) if alone else np.ones(n, np.int64)
@@ -448,7 +264,7 @@ def lay_out(
     peaks = np.zeros((2, len(names)), np.int64)
     for row in owner:
         if (row >= 0).any():
-            peaks += _usual(times[2], times[3], row, cpus, len(names))
+            peaks += usual(times[2], times[3], row, cpus, len(names))
     unlimited = np.full(len(names), FAR, np.int64)
     centre = Centre(  # type: ignore[misc]
         *(table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus")),
@@ -496,10 +312,10 @@ def _held(
         whole = said_whole(jobs, site) | (named & (said > asked) & (said * sizes >= had) & (had > 0))
         held = np.where(whole & named & (sizes > 0), np.maximum(had // np.maximum(sizes, 1), asked), held)
     try:
-        _check_fit(jobs, placed, held * scale, whole & (held > asked))
+        check_fit(jobs, placed, held * scale, whole & (held > asked))
     except TableError:
         if not part:
-            _check_fit(jobs, placed, asked * scale, np.zeros(n, bool))
+            check_fit(jobs, placed, asked * scale, np.zeros(n, bool))
         if not (held > asked).any():
             if part:
                 return held, whole, ()

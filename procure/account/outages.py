@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.account.layout import ALL, Laid
+from procure.account.layout import Laid
+from procure.account.nodes import ALL
 from procure.account.sweep import ELIGIBLE_NOW, ENDED, STARTED, SUBMITTED, Log
 from procure.files.kernels import njit
 

@@ -16,9 +16,10 @@ from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank
 from procure.comparison.waits import replay
 from procure.errors import ArgumentError, TableError
 from procure.policies import catalog
+from procure.policies.chosen import label
 from procure.policies.parameters import Parameters
 from procure.progress import silent
-from procure.run import Run, label, simulate
+from procure.run import Run, simulate
 from procure.schemas import JOB, NODE
 from procure.settings import MOST_LISTED
 from procure.tables import as_table

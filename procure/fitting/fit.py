@@ -13,7 +13,8 @@ import pandas as pd
 
 from procure.account.account import Account, account_part, account_waits
 from procure.account.held import held_cpus
-from procure.account.layout import ALL, started_jobs
+from procure.account.layout import started_jobs
+from procure.account.nodes import ALL
 from procure.account.outages import Outage
 from procure.account.sweep import ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERVED, UNEXPLAINED
 from procure.errors import TableError

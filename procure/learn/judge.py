@@ -28,10 +28,11 @@ from procure.learn.weeks import (
     waits_of,
     week_from,
 )
+from procure.policies.chosen import label
 from procure.policies.names import RIVALS
 from procure.policies.parameters import Parameters
 from procure.progress import silent
-from procure.run import Outcome, Prepared, label, prepare_checked, run_prepared
+from procure.run import Outcome, Prepared, prepare_checked, run_prepared
 from procure.text import Shown, counted
 
 N_RESAMPLES = 10_000
