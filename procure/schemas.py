@@ -290,15 +290,11 @@ def request_columns(jobs: pd.DataFrame) -> list[str]:
 
 
 def as_logged(jobs: pd.DataFrame, rows: Any = True) -> pd.DataFrame:
-    """Return a job table in which rows of tasks, or some of them, ask for the nodes that were logged; without, itself.
-
-    Memory and GPUs of the tasks become those of each node.
-    """
+    """Return a job table in which rows of tasks, or some, ask for the nodes that were logged, with their tasks' GPUs."""
     if "n_tasks" not in jobs:
         return jobs
     table, tasks = jobs.copy(deep=False), jobs["n_tasks"].to_numpy() > 0
-    rows = tasks & rows
-    if some := rows.any():
+    if some := (rows := tasks & rows).any():
         on_each = -(-table["n_tasks"] // table["n_nodes"])
         for node, task in (("mem_mb_per_node", "mem_mb_per_task"), ("gpus_per_node", "gpus_per_task")):
             table[node] = table[node].where(~(rows & (table[task] > 0).to_numpy()), on_each * table[task])

@@ -356,8 +356,7 @@ def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -
     # Of such a job ReqTRES counts the memory of one node, and GPUs that it asked for by the node.
     memory = np.where(spread, got["mem"], asked["mem"]) / n_nodes
     of_node = spread & (got["mem"] > asked["mem"])
-    text = log.pick("ReqMem")
-    if text is not None:
+    if (text := log.pick("ReqMem")) is not None:
         mb, per = by_value(text, slurm_memory, [float, object])
         ledger.refuse(np.isnan(mb), "ReqMem", text, "memory such as 500M, 4Gn or 4000Mc")
         memory = _first(memory, np.select([per == "node", per == "cpu"], [mb, mb * cpus], mb / n_nodes))
