@@ -290,7 +290,7 @@ def request_columns(jobs: pd.DataFrame) -> list[str]:
 
 
 def as_logged(jobs: pd.DataFrame, rows: Any = True) -> pd.DataFrame:
-    """Return a job table in which rows of tasks, or some of them, ask for the nodes that were logged; without, itself."""
+    """Return a job table in which rows of tasks, or some of them, ask for the nodes that were logged; else itself."""
     if "n_tasks" not in jobs:
         return jobs
     table, tasks = jobs.copy(deep=False), jobs["n_tasks"].to_numpy() > 0
