@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_account import CAUSES, naive_account
 
-from procure.account import layout
+from procure.account import nodes as account_nodes
 from procure.account.account import account_waits
 from procure.account.layout import lay_out, make_work, started_jobs, with_outages
 from procure.account.sweep import sweep
@@ -56,7 +56,7 @@ def case(seed: int, n_jobs: int = 60) -> tuple[pd.DataFrame, pd.DataFrame]:
 @pytest.mark.parametrize("seed", range(8))
 def test_equals_its_slow_twin(seed, monkeypatch):
     """Second for second and job for job, with a limit, an outage and a pause."""
-    monkeypatch.setattr(layout, "OVERBOOKED", 1.0)
+    monkeypatch.setattr(account_nodes, "OVERBOOKED", 1.0)
     jobs, nodes = case(seed)
     laid = lay_out(started_jobs(jobs), nodes)
     origin = int(jobs["submit_time"].min())
@@ -76,8 +76,8 @@ def test_equals_its_slow_twin(seed, monkeypatch):
 @pytest.mark.parametrize("seed", range(6))
 def test_what_was_held_equals_its_slow_twin(seed, monkeypatch):
     """Nodes of several sizes held whole, as the log says or as its numbers tell, and jobs of unknown nodes."""
-    monkeypatch.setattr(layout, "OVERBOOKED", 1.0)
-    monkeypatch.setattr(layout, "MOST_UNNAMED", 1.0)
+    monkeypatch.setattr(account_nodes, "OVERBOOKED", 1.0)
+    monkeypatch.setattr(account_nodes, "MOST_UNNAMED", 1.0)
     jobs, nodes = case(seed + 20)
     rng = np.random.default_rng(seed)
     nodes["cpus"] = rng.choice([8, 12], len(nodes)) if seed % 2 else 8

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.account.held import held_cpus, said_whole
-from procure.account.levels import levels, usual
+from procure.account.levels import levels, usual_of
 from procure.account.nodes import by_kind, check_fit, inferred_nodes, nodes_of, one_node
 from procure.account.sweep import (
     BACK,
@@ -264,7 +264,7 @@ def lay_out(
     peaks = np.zeros((2, len(names)), np.int64)
     for row in owner:
         if (row >= 0).any():
-            peaks += usual(times[2], times[3], row, cpus, len(names))
+            peaks += usual_of(times[2], times[3], row, cpus, len(names))
     unlimited = np.full(len(names), FAR, np.int64)
     centre = Centre(  # type: ignore[misc]
         *(table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus")),

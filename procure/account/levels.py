@@ -37,7 +37,7 @@ def levels(start: np.ndarray, end: np.ndarray, of: np.ndarray, *amounts: np.ndar
     return [Levels(whose, np.cumsum(change[order]), lasted) for change in changes]
 
 
-def peaks(start: np.ndarray, end: np.ndarray, of: np.ndarray, amount: np.ndarray, n: int) -> np.ndarray:
+def most_at_once(start: np.ndarray, end: np.ndarray, of: np.ndarray, amount: np.ndarray, n: int) -> np.ndarray:
     """Return the most of an amount that ran at once, of each of ``n`` owners."""
     found = np.zeros(n, np.int64)
     (some,) = levels(start, end, of, amount)
@@ -60,7 +60,7 @@ def usual_most(some: Levels, n: int) -> np.ndarray:
     return np.where(total > 0, found, 0)
 
 
-def usual(start: np.ndarray, end: np.ndarray, of: np.ndarray, cpus: np.ndarray, n: int) -> np.ndarray:
+def usual_of(start: np.ndarray, end: np.ndarray, of: np.ndarray, cpus: np.ndarray, n: int) -> np.ndarray:
     """Return the usual most jobs of each owner, and CPUs while several of its jobs run; of all where that never is.
 
     A job that runs alone shows no limit: one that is larger than its owner's may do so.

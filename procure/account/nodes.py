@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from procure.account.held import held_cpus
-from procure.account.levels import levels, peaks
+from procure.account.levels import levels, most_at_once
 from procure.errors import TableError
 
 MOST_UNNAMED = 0.2
@@ -67,7 +67,7 @@ def inferred_nodes(jobs: pd.DataFrame, nodes: tuple[np.ndarray, np.ndarray, list
     start, end = (jobs[name].to_numpy(np.int64)[job] for name in ("start_time", "end_time"))
     amounts = {"cpus": held_cpus(jobs)}
     amounts |= {name: jobs[f"{name}_per_node"].to_numpy(np.int64) for name in ("mem_mb", "gpus")}
-    peaks = {name: peaks(start, end, number, each[job], len(names)) for name, each in amounts.items()}
+    peaks = {name: most_at_once(start, end, number, each[job], len(names)) for name, each in amounts.items()}
     return pd.DataFrame({"node_id": names, **peaks, "gpu_type": ""})
 
 
@@ -102,7 +102,7 @@ def one_node(jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> pd.DataFrame:
     amounts = {"cpus": held_cpus(jobs)}
     amounts |= {name: jobs[f"{name}_per_node"].to_numpy(np.int64) for name in ("mem_mb", "gpus")}
     nobody, n_nodes = np.zeros(len(jobs), np.int64), jobs["n_nodes"].to_numpy(np.int64)
-    peaks = {name: peaks(start, end, nobody, each * n_nodes, 1) for name, each in amounts.items()}
+    peaks = {name: most_at_once(start, end, nobody, each * n_nodes, 1) for name, each in amounts.items()}
     return pd.DataFrame({"node_id": [ALL], **peaks, "gpu_type": ""})
 
 
