@@ -35,12 +35,11 @@ OWNERS = ("user", "account", "partition", "qos", "qos_user")
 """Whose jobs a limit counts; the last is a user in one QOS."""
 EXCEEDS = 0.002
 """Share of the time of a log for which more may run than its nodes have before it is said."""
-
-
 _READ = {
     *("job_id", "cluster", "user", "account", "partition", "qos", "submit_time", "eligible_time", "start_time"),
     *("run_time", "requested_time", "exclusive", "held_cpus_per_node", "node_ids", *REQUEST, *TASKS),
 }
+"""Columns of a job table that an account reads."""
 
 
 class Laid(NamedTuple):
