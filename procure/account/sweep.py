@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.simulator.kernel import kernel, part
+from procure.simulator.kernel import insert, kernel, part, remove
 
 CAUSES = (
     *("not_eligible", "above_limit", "full", "fragmentation", "memory", "gpus"),
@@ -103,6 +103,7 @@ class Stretch(NamedTuple):
     now: int  # s
     dt: int  # s, how long it is
     number: int
+    limited: bool  # some owner has a limit
 
 
 @part
@@ -133,6 +134,8 @@ def _change(groups, centre, work, node, group, sign, missing):
         work.free[1, node] += sign * groups.mem[group]
         work.free[2, node] += sign * groups.gpus[group]
     work.free[3, node] += missing
+    if centre.cpus.size == 1:  # counted when it is asked for
+        return
     after = _room(work, node)
     cpus, mem, gpus = (
         max(0, after[0]) - max(0, before[0]),
@@ -151,6 +154,20 @@ def _change(groups, centre, work, node, group, sign, missing):
 
 
 @part
+def _count_free(groups, centre, work, group):
+    """Count what is free for a group, node by node."""
+    work.unused[group] = 0
+    work.fitting[group] = 0
+    for node in range(centre.cpus.size):
+        if groups.may_use[group, node]:
+            room = _room(work, node)
+            for what in range(3):
+                work.unused[group, what] += max(0, room[what])
+            for what in range(_holds(groups, centre, node, group, room)):
+                work.fitting[group, what] += 1
+
+
+@part
 def _join(log, groups, centre, work, job):
     n, group = log.submit.size, log.group[job]
     last = work.previous[n]
@@ -161,15 +178,7 @@ def _join(log, groups, centre, work, job):
         work.active[work.counters[N_ACTIVE]] = group
         work.place[group] = work.counters[N_ACTIVE]
         work.counters[N_ACTIVE] += 1
-        work.unused[group] = 0
-        work.fitting[group] = 0
-        for node in range(centre.cpus.size):
-            if groups.may_use[group, node]:
-                room = _room(work, node)
-                for what in range(3):
-                    work.unused[group, what] += max(0, room[what])
-                for what in range(_holds(groups, centre, node, group, room)):
-                    work.fitting[group, what] += 1
+        _count_free(groups, centre, work, group)
 
 
 @part
@@ -234,26 +243,34 @@ def _run(log, groups, centre, work, job, sign):
     n, end = work.counters[N_RUNNING], _expected_end(log, job)
     if sign < 0:
         place = _first_behind(log, work, end + 1)
-        for i in range(n, place, -1):
-            work.running[i] = work.running[i - 1]
-        work.running[place] = job
+        insert(work.running, n, place, job)
         work.counters[N_RUNNING] = n + 1
         return
     place = _first_behind(log, work, end)
     while work.running[place] != job:
         place += 1
-    for i in range(place, n - 1):
-        work.running[i] = work.running[i + 1]
+    remove(work.running, n, place)
     work.counters[N_RUNNING] = n - 1
 
 
 @part
-def _causes(log, groups, centre, work, job, now):
+def _of_one(groups, centre, work, group):
+    """Return the cause that keeps a job off the one node that there is, 0 = none."""
+    room = _room(work, 0)
+    if not groups.may_use[group, 0] or room[0] < groups.cpus[group] or room[2] < groups.gpus[group]:
+        return 1 << FULL
+    if room[1] < groups.mem[group]:
+        return 1 << MEMORY
+    return 0 if room[0] - room[3] >= groups.cpus[group] else 1 << OUTAGE
+
+
+@part
+def _causes(log, groups, centre, work, job, stretch):
     """Return the causes that keep a job waiting now, a bit each; reservations and the pause are not among them."""
     found, group = 0, log.group[job]
-    if now < log.eligible[job]:
+    if stretch.now < log.eligible[job]:
         found |= 1 << ELIGIBLE
-    for k in range(log.kinds.size):
+    for k in range(log.kinds.size if stretch.limited else 0):
         kind = log.kinds[k]
         owner = log.owner[kind, job]
         if owner >= 0 and (
@@ -262,6 +279,8 @@ def _causes(log, groups, centre, work, job, now):
             or (work.jobs_of[owner] > 0 and work.cpus_of[owner] + log.cpus[job] > centre.max_cpus[owner])
         ):
             found |= 1 << LIMIT
+    if centre.cpus.size == 1:
+        return found | _of_one(groups, centre, work, group)
     n = groups.n_nodes[group]
     if work.unused[group, 0] < n * groups.cpus[group] or work.unused[group, 2] < n * groups.gpus[group]:
         found |= 1 << FULL
@@ -286,7 +305,7 @@ def _shadow(log, groups, work, head):
     """Return when, by the limits of what runs, there are CPUs for a job, and how many are then left over."""
     group = log.group[head]
     need, pool = log.cpus[head], groups.pool[group]
-    free = work.unused[group, 0]
+    free = work.unused[group, 0] if groups.may_use.shape[1] > 1 else work.free[0, 0]
     for i in range(work.counters[N_RUNNING]):
         job = work.running[i]
         if groups.pool[log.group[job]] == pool:
@@ -317,40 +336,38 @@ def _beside(log, centre, work, job, stretch):
 
 
 @part
-def _end_spell(work, job):
-    """Note how long no cause applied to a job, up to now."""
-    if work.stretch[job] > 0:
+def _end_spell(centre, work, job):
+    """Book how long no cause applied to a job, up to now, to the pause and the unexplained."""
+    lasted = work.stretch[job]
+    if lasted > 0:
         n = work.counters[N_SPELLS]
         if n < work.spells.shape[0]:
-            work.spells[n, 0], work.spells[n, 1] = job, work.stretch[job]
+            work.spells[n, 0], work.spells[n, 1] = job, lasted
         work.counters[N_SPELLS] = n + 1
         work.stretch[job] = 0
+        paused = min(lasted, centre.pause[job])
+        work.seconds[job, PAUSE] += paused
+        work.seconds[job, UNEXPLAINED] += lasted - paused
+        work.upper[PAUSE] += paused
+        work.upper[UNEXPLAINED] += lasted
+        work.lower[UNEXPLAINED] += lasted - paused
 
 
 @part
 def _book(centre, work, job, found, dt):
-    """Book a stretch of a job's wait to the first of the causes found, or to the pause and the unexplained."""
+    """Book a stretch of a job's wait to the first of the causes found."""
     for cause in range(PAUSE):
         if (found >> cause) & 1:
             work.upper[cause] += dt
-    if found != 0:
-        first = 0
-        while not (found >> first) & 1:
-            first += 1
-        work.seconds[job, first] += dt
-        if found == 1 << first:
-            work.lower[first] += dt
-        if (found & ~INFERRED) == 0:
-            work.upper[UNEXPLAINED] += dt
-        _end_spell(work, job)
-        return
-    paused = min(dt, max(0, centre.pause[job] - work.stretch[job]))
-    work.stretch[job] += dt
-    work.seconds[job, PAUSE] += paused
-    work.seconds[job, UNEXPLAINED] += dt - paused
-    work.upper[PAUSE] += paused
-    work.upper[UNEXPLAINED] += dt
-    work.lower[UNEXPLAINED] += dt - paused
+    first = 0
+    while not (found >> first) & 1:
+        first += 1
+    work.seconds[job, first] += dt
+    if found == 1 << first:
+        work.lower[first] += dt
+    if (found & ~INFERRED) == 0:
+        work.upper[UNEXPLAINED] += dt
+    _end_spell(centre, work, job)
 
 
 @part
@@ -359,7 +376,7 @@ def _account(log, groups, centre, work, stretch):
     n, now, dt = log.submit.size, stretch.now, stretch.dt
     job, head, shadow, extra = work.following[n], -1, -1, 0
     while job != n:
-        found = _causes(log, groups, centre, work, job, now)
+        found = _causes(log, groups, centre, work, job, stretch)
         group = log.group[job]
         if head >= 0 and (found & NO_ROOM) == 0 and groups.pool[group] == groups.pool[log.group[head]]:
             if shadow < 0:
@@ -371,7 +388,10 @@ def _account(log, groups, centre, work, stretch):
         held = found & (NO_ROOM | (1 << ELIGIBLE) | (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE))
         if held == 0 and work.kept.shape[1] > 0:
             _beside(log, centre, work, job, stretch)
-        _book(centre, work, job, found, dt)
+        if found != 0:
+            _book(centre, work, job, found, dt)
+        else:
+            work.stretch[job] += dt
         job = work.following[job]
 
 
@@ -379,6 +399,9 @@ def _account(log, groups, centre, work, stretch):
 def sweep(log, groups, centre, work):
     """Book every wait of a log; ``work`` is modified."""
     n_events = log.event_at.size
+    limited = False
+    for owner in range(centre.max_jobs.size):
+        limited = limited or min(centre.max_jobs[owner], centre.max_cpus[owner]) < FAR
     for i in range(n_events):
         now, event, about = log.event_at[i], log.event[i], np.int64(log.about[i])
         if event == ENDED:
@@ -387,7 +410,7 @@ def sweep(log, groups, centre, work):
             _join(log, groups, centre, work, about)
         elif event == STARTED:
             _quit(log, work, about)
-            _end_spell(work, about)
+            _end_spell(centre, work, about)
             if log.end[about] > log.start[about]:
                 _run(log, groups, centre, work, about, -1)
         elif event == LEFT:
@@ -395,4 +418,4 @@ def sweep(log, groups, centre, work):
         elif event == BACK:
             _change(groups, centre, work, centre.outage_node[about], -1, 0, -centre.outage_cpus[about])
         if i + 1 < n_events and log.event_at[i + 1] > now:
-            _account(log, groups, centre, work, Stretch(now, log.event_at[i + 1] - now, i))
+            _account(log, groups, centre, work, Stretch(now, log.event_at[i + 1] - now, i, limited))

@@ -20,7 +20,7 @@ from procure.policies.pool_profile import drop_past_steps
 from procure.policies.profile import Plan, begin_plan, earliest, make_plan, promise, withdraw
 from procure.settings import MOST_COUNTED
 from procure.simulator.drive import CompiledPolicy, Policy, answered, compiled
-from procure.simulator.kernel import inlined, kernel, part
+from procure.simulator.kernel import inlined, insert, kernel, part, remove
 from procure.simulator.state import FAR, WAIT, State
 from procure.simulator.tasks import binds, n_answered, n_held, units_at, units_to
 
@@ -162,10 +162,7 @@ def _first_tried(n):
 @part
 def _insert(state, own, job, n, place, laid):
     """Put a job at a place of the order, whose first ``laid`` jobs are laid out, and lay out all."""
-    order = own.plan.jobs
-    for i in range(n, place, -1):
-        order[i] = order[i - 1]
-    order[place] = job
+    insert(own.plan.jobs, n, place, job)
     _lay(state, own, laid, n + 1)
 
 
@@ -283,8 +280,7 @@ def search(state, own, places):
         for i in range(n):
             own.kept[i] = order[i]
         _unlay(state, own, place, n)
-        for i in range(place, n - 1):
-            order[i] = order[i + 1]
+        remove(order, n, place)
         _lay(state, own, place, n - 1)
         better = _best_place(state, own, job, n - 1, least, place)
         if better >= 0:

@@ -25,7 +25,7 @@ from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.reference import by_reference
 from procure.simulator.state import State
 from procure.simulator.tasks import units_in
-from procure.simulator.usable import count_units
+from procure.simulator.usable import EVERY, count_units
 
 NEVER = 1 << 62
 """The estimate of a place in a line at which no job waits."""
@@ -54,7 +54,8 @@ class Lines(NamedTuple):
     job_at: np.ndarray  # int64[], whose place a knot is
     first: np.ndarray  # int64[n_lines], the first job in the line; n_jobs = nobody waits
     shape: np.ndarray  # int64[n_lines]; 0 unless ``by_shape``
-    n_fitting: np.ndarray  # int64[n_lines], units of the line's shape that all nodes hold; kept while it is filled
+    n_fitting: np.ndarray  # int64[n_lines], units of the line's shape that nodes hold; kept while it is filled
+    all_nodes: np.ndarray  # bool[n_lines], these are those of all nodes; else all nodes hold at least as many
     filled: np.ndarray  # int64[n_lines], the first N_FILLED entries
     place: np.ndarray  # int64[n_lines], where the line stands in ``filled``
     refused: np.ndarray  # int64[n_lines], the decision in which the line was held back
@@ -118,6 +119,7 @@ def make_lines(state: State, order: Any, by_shape: bool, apart: tuple[np.ndarray
         first=np.full(len(size), n_jobs, np.int64),
         shape=shape,
         n_fitting=np.zeros(len(size), np.int64),
+        all_nodes=np.zeros(len(size), np.bool_),
         filled=np.zeros(len(size), np.int64),
         place=np.zeros(len(size), np.int64),
         refused=np.full(len(size), -1, np.int64),
@@ -179,7 +181,9 @@ def _join(state, lines, job):
         lines.filled[lines.counters[N_FILLED]] = line
         lines.counters[N_FILLED] += 1
         if lines.by_shape and not state.pool:
-            _count(state, lines, line)
+            enough = state.shapes.n_nodes[lines.shape[line]]
+            lines.n_fitting[line] = count_units(state, state.tasks, lines.shape[line], enough)
+            lines.all_nodes[line] = lines.n_fitting[line] < enough
         lines.first[line] = job
     elif lines.rank[job] < lines.rank[first]:
         lines.first[line] = job
@@ -203,10 +207,14 @@ def _quit(state, lines, job):
     lines.place[last] = lines.place[line]
 
 
-@inlined
-def _count(state, lines, line):
-    """Count the nodes on which a line's shape fits, of tasks those that fit."""
-    lines.n_fitting[line] = count_units(state, state.tasks, lines.shape[line])
+@part
+def holds_line(state, lines, line):
+    """Say whether all nodes hold the units that a job of a line asks for."""
+    wanted = state.shapes.n_nodes[lines.shape[line]]
+    if lines.n_fitting[line] < wanted and not lines.all_nodes[line]:
+        lines.n_fitting[line] = count_units(state, state.tasks, lines.shape[line], EVERY)
+        lines.all_nodes[line] = True
+    return lines.n_fitting[line] >= wanted
 
 
 @inlined

@@ -26,7 +26,7 @@ from procure.policies.names import (
     WFP3,
 )
 from procure.policies.parameters import Natural, OrderName, Parameters
-from procure.policies.place import sort_by
+from procure.policies.spread import sort_by
 from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.seams import order as seam
 from procure.simulator.state import Options, State

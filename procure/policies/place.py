@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from procure.policies import profile, timeline
+from procure.policies.lines import holds_line
 from procure.policies.names import BEST, FIRST, FITS
 from procure.policies.spread import LAST, lay_out_units, margin, most_first, sort_by, spread, units_sought
 from procure.simulator.kernel import part
@@ -77,8 +78,9 @@ class Nodes(NamedTuple):
 
     def fits(self, state, lines, line):
         """Say whether the jobs of a line fit now; what is reserved aside."""
-        wanted = state.shapes.n_nodes[lines.shape[line]]
-        if (state.n_idle[0] if state.pool else lines.n_fitting[line]) < wanted:
+        if state.pool and state.n_idle[0] < state.shapes.n_nodes[lines.shape[line]]:
+            return False
+        if not state.pool and not holds_line(state, lines, line):
             return False
         return may_spread(state, state.tasks, lines.shape[line], state.free_cpus, state.free_mem, state.free_gpus)
 
@@ -363,7 +365,7 @@ def shadow_on_nodes(state, place, head):
     """
     tasks, shape = state.tasks, state.shape[head]
     spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
-    fitting = count_units(state, tasks, shape)
+    fitting = count_units(state, tasks, shape, EVERY)
     for node in range(spare_cpus.size):
         spare_cpus[node] = state.free_cpus[node]
         spare_mem[node] = state.free_mem[node]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.simulator.kernel import part
+from procure.simulator.kernel import insert, part, remove
 from procure.simulator.state import NEVER
 
 
@@ -106,11 +106,8 @@ def _step_at(profile, moment):
             high = middle
     if low < n_steps[0] and time[low] == moment:
         return low
-    for i in range(n_steps[0], low, -1):
-        time[i] = time[i - 1]
-        free[i] = free[i - 1]
-    time[low] = moment
-    free[low] = free[low - 1]
+    insert(time, n_steps[0], low, moment)
+    insert(free, n_steps[0], low, free[low - 1])
     n_steps[0] += 1
     return low
 
@@ -120,10 +117,9 @@ def _merge_steps(profile, step):
     """Take a step away that changes nothing."""
     time, free, n_steps = profile.time, profile.free, profile.n
     if 0 < step < n_steps[0] and free[step] == free[step - 1]:
+        remove(time, n_steps[0], step)
+        remove(free, n_steps[0], step)
         n_steps[0] -= 1
-        for i in range(step, n_steps[0]):
-            time[i] = time[i + 1]
-            free[i] = free[i + 1]
 
 
 @part

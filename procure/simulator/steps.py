@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from procure.simulator.kernel import inlined, kernel, part
+from procure.simulator.kernel import inlined, insert, kernel, part, remove
 from procure.simulator.state import FAR, NEVER
 from procure.simulator.tasks import (
     amounts,
@@ -98,17 +98,14 @@ def _place_among(running, n_running, expected_end, job):
 def _enter(running, n_running, expected_end, job):
     """Put a job among the running ones; returns how many there are."""
     place = _place_among(running, n_running, expected_end, job)
-    for i in range(n_running, place, -1):
-        running[i] = running[i - 1]
-    running[place] = job
+    insert(running, n_running, place, job)
     return n_running + 1
 
 
 @part
 def _leave(running, n_running, expected_end, job):
     """Take a job from among the running ones; returns how many there are."""
-    for i in range(_place_among(running, n_running, expected_end, job), n_running - 1):
-        running[i] = running[i + 1]
+    remove(running, n_running, _place_among(running, n_running, expected_end, job))
     return n_running - 1
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.simulator.kernel import part
-from procure.simulator.tasks import units_in
+from procure.simulator.tasks import units_in, units_on
 
 ALIKE = 64
 """Nodes of a kind from which on its idle ones are kept apart; fewer are looked at one by one."""
@@ -89,10 +89,7 @@ def units_on_idle(state, tasks, shape, kind):
 
 @part
 def lay_candidates(state, tasks, shape, wanted):
-    """Lay the nodes that may get some of ``wanted`` units of a shape into ``rows``; returns how many.
-
-    Of no units, those that are not idle.
-    """
+    """Lay the nodes that may get some of ``wanted`` units of a shape into ``rows``; returns how many."""
     usable = state.usable
     left, rows, found = usable.left, usable.rows, 0
     for kind in range(left.size):
@@ -110,29 +107,35 @@ def lay_candidates(state, tasks, shape, wanted):
                 idle &= idle - 1
                 left[kind] -= 1
         while bits != 0:
-            rows[found] = BITS * word + _PLACE[((bits & -bits) * 0x077CB531 & 0xFFFFFFFF) >> 27]
+            rows[found] = _lowest(word, bits)
             found += 1
             bits &= bits - 1
     return found
 
 
 @part
+def _lowest(word, bits):
+    """Return the node of the lowest bit of a word."""
+    return BITS * word + _PLACE[((bits & -bits) * 0x077CB531 & 0xFFFFFFFF) >> 27]
+
+
+@part
 def _may_take(tasks, shape, wanted, n):
     """Say how many nodes that hold ``n`` units each a job of ``wanted`` takes at most."""
-    if wanted == 0:
-        return 0
     least = 0 if tasks is None else tasks.min_nodes[shape]  # each of which leaves one unit for the others
     return (wanted + n - 1) // n + least
 
 
 @part
-def count_units(state, tasks, shape):
-    """Count the units of a shape that all nodes hold now."""
+def count_units(state, tasks, shape, enough):
+    """Count the units of a shape that all nodes hold now, or as many of them as are ``enough``."""
     usable, total = state.usable, 0
     for kind in range(usable.n_idle.size):
         if usable.n_idle[kind] > 0:
             total += usable.n_idle[kind] * units_on_idle(state, tasks, shape, kind)
-    for i in range(lay_candidates(state, tasks, shape, 0)):
-        node = usable.rows[i]
-        total += units_in(state, tasks, shape, node, state.free_cpus[node], state.free_mem[node], state.free_gpus[node])
+    for word in range(usable.mixed.size):
+        bits = usable.mixed[word]
+        while bits != 0 and total < enough:
+            total += units_on(state, tasks, shape, _lowest(word, bits))
+            bits &= bits - 1
     return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from procure.simulator.kernel import part
+from procure.simulator.kernel import part, remove
 from procure.site.limits import DIFFERENT
 from procure.site.order import charge, count_nodes, decay, eligible, enqueue
 from procure.site.place import taken
@@ -53,8 +53,7 @@ def _remove(jobs, n, job):
     place = 0
     while jobs[place] != job:
         place += 1
-    for i in range(place, n - 1):
-        jobs[i] = jobs[i + 1]
+    remove(jobs, n, place)
     return place
 
 
@@ -77,8 +76,8 @@ def _finish(own, job, until):
     """Free what a job held; it used that up to a second."""
     work, jobs = own.work, own.jobs
     place = _remove(work.running, work.now[N_RUNNING], job)
-    for i in range(place, work.now[N_RUNNING] - 1):
-        work.run_end[i], work.run_node[i] = work.run_end[i + 1], work.run_node[i + 1]
+    remove(work.run_end, work.now[N_RUNNING], place)
+    remove(work.run_node, work.now[N_RUNNING], place)
     _remove(work.by_start, work.now[N_RUNNING], job)
     work.now[N_RUNNING] -= 1
     charge(own, job, until)

@@ -7,7 +7,7 @@ other. The slow twin, `NaiveSlurm.when_running_leave`, does as Slurm does.
 
 from __future__ import annotations
 
-from procure.simulator.kernel import part
+from procure.simulator.kernel import insert, part, remove
 from procure.site.place import holds, pick, taken
 from procure.site.sets import count, first_after, list_choice, list_nodes, lowest, n_in_part, overlap, see_idle
 from procure.site.work import (
@@ -383,9 +383,9 @@ def move_limit(own, job, until):
     while work.running[place] != job:
         place += 1
     node = work.run_node[place]
-    for i in range(place, n - 1):
-        work.running[i], work.run_end[i] = work.running[i + 1], work.run_end[i + 1]
-        work.run_node[i] = work.run_node[i + 1]
+    remove(work.running, n, place)
+    remove(work.run_end, n, place)
+    remove(work.run_node, n, place)
     note_limit(own, job, until, node, n - 1)
     for k in range(own.node_first[job], own.node_first[job] + work.n_held[job]):
         join(own, k, work.on[k])
@@ -400,7 +400,7 @@ def note_limit(own, job, until, node, n):
         other, ends = work.running[place - 1], work.run_end[place - 1]
         if ends < until or (ends == until and other < job):
             break
-        work.running[place], work.run_end[place] = other, ends
-        work.run_node[place] = work.run_node[place - 1]
         place -= 1
-    work.running[place], work.run_end[place], work.run_node[place] = job, until, node
+    insert(work.running, n, place, job)
+    insert(work.run_end, n, place, until)
+    insert(work.run_node, n, place, node)
