@@ -30,9 +30,9 @@ _USERS = {"u1": "a", "u2": "a", "u3": "b", "u4": "c"}
 
 
 def site_case(feature: str, seed: int) -> tuple[Site, pd.DataFrame, pd.DataFrame]:
-    """Return a site, its nodes and 40 jobs, or 150 on a large one, in which the feature decides much."""
+    """Return a site, its nodes and 40 jobs, or 80 on a large one, in which the feature decides much."""
     rng = np.random.default_rng([FEATURES.index(feature), seed])
-    n_jobs, n_nodes = (150, int(rng.integers(63, 150))) if feature == "large" else (40, int(rng.integers(2, 8)))
+    n_jobs, n_nodes = (80, int(rng.integers(63, 100))) if feature == "large" else (40, int(rng.integers(2, 8)))
     nodes = pd.DataFrame(
         {
             "node_id": [f"n{n}" for n in range(n_nodes)],

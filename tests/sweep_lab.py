@@ -54,8 +54,8 @@ batch_size = {settings["batch_size"]}
 
 
 def make_long_study(folder: Path, **changes: str) -> Path:
-    """Write a study of more than 2,000 batches."""
-    return make_study(folder, **{"budget": "790_000", "n_jobs": "30", "batch_size": "1"} | changes)
+    """Write a study of 745 batches."""
+    return make_study(folder, **{"budget": "450_000", "n_jobs": "30", "batch_size": "1"} | changes)
 
 
 def serial_results(path: Path) -> pd.DataFrame:

@@ -54,7 +54,7 @@ def example(tmp_path_factory) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def long(tmp_path_factory) -> pd.DataFrame:
     rows = serial_results(make_long_study(tmp_path_factory.mktemp("long")))
-    assert len(rows) >= 2000
+    assert len(rows) >= 700
     return rows
 
 
@@ -185,7 +185,7 @@ def test_running_dask_on_slurm(tmp_path, example):
 def test_cancelled_job_and_restarted_controller(tmp_path, long):
     """scancel of a worker's job, then slurmctld killed and started again: the sweep replaces and finishes."""
     path = make_long_study(tmp_path)
-    sweep = start("sweep", path, *QUEUED, FAULT_SLEEP="0.01")
+    sweep = start("sweep", path, *QUEUED, FAULT_SLEEP="0.1")
     under_way(path, sweep)
     before = slurm_jobs(path, "--states=RUNNING")
     subprocess.run(["scancel", before[0]], check=True)
@@ -209,7 +209,7 @@ def test_limit_reached(tmp_path, long):
     path = make_long_study(tmp_path)
     queued = [*QUEUED[:-1], "farm.walltime=0:01:00"]
     deadline = time.monotonic() + 400
-    sweep = start("sweep", path, *queued, "--format", "json", FAULT_SLEEP="0.05")
+    sweep = start("sweep", path, *queued, "--format", "json", FAULT_SLEEP="0.25")
     jobs: set[str] = set()
     while sweep.poll() is None and time.monotonic() < deadline:
         jobs |= set(slurm_jobs(path))

@@ -1,4 +1,4 @@
-"""Faults while a sweep of more than 2,000 batches runs: it finishes or resumes, nothing lost, nothing twice."""
+"""Faults while a sweep of hundreds of batches runs: it finishes or resumes, nothing lost, nothing twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 def undisturbed(tmp_path_factory) -> pd.DataFrame:
     """The long study's results, computed serially in one go."""
     rows = serial_results(make_long_study(tmp_path_factory.mktemp("undisturbed")))
-    assert len(rows) >= 2000
+    assert len(rows) >= 700
     return rows
 
 
@@ -138,9 +138,9 @@ def test_interrupted_twice(tmp_path, undisturbed):
 
 def test_poison_package(tmp_path):
     """A package that kills its worker every time is one row that says so; all others are as ever."""
-    study = {"batch_size": "4", "budget": "1_520_000", "n_jobs": "5"}
+    study = {"batch_size": "4", "budget": "800_000", "n_jobs": "5"}
     expected = serial_results(make_long_study(tmp_path / "undisturbed", **study))
-    assert len(expected) >= 4 * 2000
+    assert len(expected) >= 4 * 500
     path, poison = make_long_study(tmp_path, **study), expected["package_id"][len(expected) // 3]
     code, said = finish(start("sweep", path, FAULT_POISON=poison))
     assert code == 0, said
