@@ -25,16 +25,20 @@ def levels(start: np.ndarray, end: np.ndarray, of: np.ndarray, *amounts: np.ndar
     kept = (end > start) & (of >= 0)
     at = np.concatenate([end[kept], start[kept]])  # of one moment, ends come before starts
     whose = np.concatenate([of[kept], of[kept]]).astype(np.int64)
-    span = int(np.ptp(at)) + 1 if len(at) else 1
-    if (int(whose.max(initial=0)) + 1) * span < FAR:  # as one number, in a third of the time
-        order = np.argsort(whose * span + (at - at.min(initial=FAR)), kind="stable")
-    else:
-        order = np.lexsort((at, whose))
+    order = _by_owner(whose, at)
     at, whose = at[order], whose[order]
     # Each owner's changes add up to 0, so no level carries over to the next.
     lasted = np.append(np.where(whose[1:] == whose[:-1], np.diff(at), 0), 0)[: len(at)]
     changes = (np.concatenate([-amount[kept], amount[kept]]) for amount in amounts)
     return [Levels(whose, np.cumsum(change[order]), lasted) for change in changes]
+
+
+def _by_owner(whose: np.ndarray, then: np.ndarray) -> np.ndarray:
+    """Return the stable order by owner, then by another number."""
+    span = int(np.ptp(then)) + 1 if len(then) else 1
+    if (int(whose.max(initial=0)) + 1) * span < FAR:  # as one number, in a third of the time
+        return np.argsort(whose * span + (then - then.min(initial=FAR)), kind="stable")
+    return np.lexsort((then, whose))
 
 
 def most_at_once(start: np.ndarray, end: np.ndarray, of: np.ndarray, amount: np.ndarray, n: int) -> np.ndarray:
@@ -49,7 +53,7 @@ def usual_most(some: Levels, n: int) -> np.ndarray:
     """Return the least level of each owner that it exceeds for at most 2 % of the time with anything running."""
     kept = (some.level > 0) & (some.lasted > 0)
     whose, level, lasted = (one[kept] for one in some)
-    order = np.lexsort((-level, whose))
+    order = _by_owner(whose, -level)
     whose, level, lasted = whose[order], level[order], lasted[order]
     total = np.bincount(whose, lasted, minlength=n)
     before = np.cumsum(lasted) - lasted
