@@ -195,7 +195,7 @@ def run_for_real(scenario: dict[str, Any], folder: Path, out: Path) -> None:
     lab.start(scenario["conf"], extra, scenario.get("accounting", ""))
     out.mkdir(parents=True, exist_ok=True)
     write_configuration(scenario, out)
-    first = int(time.time()) + 2
+    first = int(time.time()) + 20  # nodes that have just registered ask for passes of their own, at a centre none
     (out / "first").write_text(str(first))
     (out / "load.txt").write_text(" ".join(map(str, os.getloadavg())))
     for each in scenario.get("reservations", []):

@@ -19,8 +19,9 @@ from procure.site.accounting import read_accounting
 from procure.site.change import changed
 from procure.site.collect import collect, commands
 from procure.site.limits import exceeded
-from procure.site.model import Limits, Partition, Qos, Site
+from procure.site.model import Limits, NodeEvent, Partition, Preemption, Qos, Site
 from procure.site.names import Known
+from procure.site.past import as_never_ended
 from procure.site.rows import Row, whole
 from procure.site.store import write_site
 from procure.site.understand import read_slurm
@@ -312,3 +313,36 @@ def test_a_request_by_the_node_holds_on_every_node_that_was_given(tmp_path) -> N
         "2|10|20|50|COMPLETED|cpu=240,node=1,gres/gpu=12|cpu=240,node=6,gres/gpu=12|6\n"
     )
     assert import_log(tmp_path / "log.psv", "sacct").jobs["gpus_per_node"].to_list() == [2, 2]
+
+
+def test_tasks_that_stood_on_more_nodes_than_asked_held_no_more_cpus(tmp_path) -> None:
+    """Four tasks of -N 2-4 on four nodes held one CPU of each; the two of each that two nodes give were noted."""
+    (tmp_path / "log.psv").write_text(
+        "JobID|Submit|Start|End|State|ReqTRES|AllocTRES|NNodes\n"
+        "1|10|20|50|COMPLETED|cpu=4,node=2|cpu=4,node=4|4\n"
+        "2|10|20|50|COMPLETED|cpu=1,node=1|cpu=8,node=1|1\n"
+    )
+    assert import_log(tmp_path / "log.psv", "sacct").jobs["held_cpus_per_node"].to_list() == [1, 8]
+
+
+def test_jobs_that_others_ended_are_not_over_in_a_replay() -> None:
+    """A run before a requeue was a job of its own, and one that was cancelled for another was over by itself."""
+    jobs = check(
+        job_table(
+            job_id=["7~1", "7", "8", "9~1", "9"],
+            submit_time=[0, 50, 10, 5, 60],
+            eligible_time=[0, 170, 10, 5, 60],
+            run_time=[40, 300, 20, 30, 10],
+            requested_time=[600, 600, 90, 60, 60],
+            state=["PREEMPTED", "COMPLETED", "PREEMPTED", "NODE_FAIL", "COMPLETED"],
+        ),
+        JOB,
+    )
+    assert as_never_ended(jobs, Site()) == (jobs, "")
+    table, said = as_never_ended(jobs, Site(preemption=Preemption(type="qos")))
+    assert table["job_id"].to_list() == ["7", "8", "9~1", "9"]
+    assert table["submit_time"].to_list() == [0, 10, 5, 60] and table["eligible_time"].to_list() == [0, 10, 5, 60]
+    assert table["run_time"].to_list() == [300, 90, 30, 10]
+    assert "1 run before a requeue left out" in said and "1 job run to the limit" in said
+    down = as_never_ended(jobs, Site(events=(NodeEvent(nodes="n1", start=30, state="down"),)))[0]
+    assert down["job_id"].to_list() == ["7~1", "7", "8", "9"] and down["submit_time"].to_list() == [0, 50, 10, 5]

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.queue_time import metrics, rival, splits, store, trend
+from procure.queue_time import metrics, rival, splits, store, training, trend
 from procure.queue_time.booster import fit_published
 from procure.queue_time.evaluation import evaluate, verdict
 from procure.queue_time.features import PUBLISHED, site_features
@@ -79,6 +79,16 @@ def jobs() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def site(jobs: pd.DataFrame) -> store.SiteModel:
     return train(jobs, settings=QUICK)
+
+
+def test_of_a_large_log_the_last_jobs_are_learnt_from(monkeypatch) -> None:
+    """Features of 10^7 jobs took more than 24 GB; the boosters learn from the last 100,000 anyway."""
+    log = busy_site(900)
+    log.loc[7, "end_time"] = log["submit_time"].iloc[-1]  # it runs all the time
+    monkeypatch.setattr(training, "MOST_JOBS", 300)
+    cut = training.last_jobs(log)
+    assert cut["job_id"].to_list() == ["7", *log["job_id"].iloc[-300:]] == ["7", *map(str, range(600, 900))]
+    assert train(log, settings=QUICK).about["n_rows"] == cut["start_time"].notna().sum()
 
 
 def test_the_published_confusion_matrix() -> None:

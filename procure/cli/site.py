@@ -122,7 +122,7 @@ def check(
     if jobs is None:
         _show(site, found, output)
         return
-    table = common.read_job_table(jobs)
+    table = site_options.never_ended(common.read_job_table(jobs), found.rules)
     check_started(table)
     nodes = found.nodes
     names = catalog.split_list(policy or _policies_of(found.rules))

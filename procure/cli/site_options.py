@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import pandas as pd
 import typer
@@ -12,6 +12,9 @@ from procure.cli.common import Format, note, print_table, read_job_table
 from procure.tables import NODE, read
 from procure.text import counted
 from procure.workload.shapes import Shape, shape_jobs
+
+if TYPE_CHECKING:
+    from procure.site.model import Site
 
 SiteOption = Annotated[
     Path | None,
@@ -54,12 +57,23 @@ def read_system(
     if nodes is None and site is None:
         raise typer.BadParameter("give a node table, or a site with --site", param_hint="--nodes")
     table = shape_jobs(read_job_table(jobs, "tasks"), shape or "tasks", repack=shape == "tasks" and nodes is not None)
-    if nodes is not None:
+    if site is None:
+        assert nodes is not None
         return table, read(nodes, NODE)
-    assert site is not None
     from procure.site.store import read_site  # a room that plugs in: for this option only
 
-    return table, read_site(site).nodes
+    found = read_site(site)
+    return never_ended(table, found.rules), found.nodes if nodes is None else read(nodes, NODE)
+
+
+def never_ended(jobs: pd.DataFrame, rules: Site) -> pd.DataFrame:
+    """Return the jobs as if none had been ended for another (`procure.site.past.as_never_ended`), and say so."""
+    from procure.site.past import as_never_ended  # a room that plugs in, too
+
+    table, said = as_never_ended(jobs, rules)
+    if said:
+        note(said)
+    return table
 
 
 def with_site(policy: str, site: Path | None) -> str:

@@ -18,10 +18,12 @@ from procure.queue_time.store import GROWN, SiteModel, recent
 from procure.text import be, counted, roughly
 
 _KEYS = ["job_id", "submit_time"]
+MOST_JOBS = 1_000_000
+"""Jobs whose features training makes, 2 kB each. The boosters learn from `Settings.max_rows` of them, the last."""
 
 
 def train(jobs: pd.DataFrame, settings: Settings | None = None) -> SiteModel:
-    """Train a site's model on a log; on the last 15 % of the rows its experts are weighed.
+    """Train a site's model on the last jobs of a log; on the last 15 % of the rows its experts are weighed.
 
     Parameters
     ----------
@@ -37,8 +39,9 @@ def train(jobs: pd.DataFrame, settings: Settings | None = None) -> SiteModel:
     >>> procure.train_queue(ran).about["n_rows"] >= 100
     True
     """
-    jobs = queue_jobs(jobs)
-    with step(f"computing the features of {len(jobs):,} jobs"):
+    n_given, jobs = len(jobs), last_jobs(queue_jobs(jobs))
+    of = f"the last {len(jobs):,} of {n_given:,}" if len(jobs) < n_given else f"{n_given:,}"
+    with step(f"computing the features of {of} jobs"):
         features, wait = site_features(jobs), wait_times(jobs)
     rows = np.flatnonzero(~np.isnan(wait))
     if len(rows) < 100:
@@ -50,6 +53,14 @@ def train(jobs: pd.DataFrame, settings: Settings | None = None) -> SiteModel:
         model.learn(features, outcomes, rows, _known_until(outcomes))
     about = _about(jobs, features, len(rows)) | {"trained_rows": n_learnt, "rows_since": 0}
     return SiteModel(model, about, recent(jobs))
+
+
+def last_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return the last `MOST_JOBS` of a log, and those that ran or waited when the first of these was submitted."""
+    if len(jobs) <= MOST_JOBS:
+        return jobs
+    since = jobs["submit_time"].iloc[-MOST_JOBS]
+    return jobs[(jobs["submit_time"] >= since) | (jobs["end_time"] >= since).fillna(True)].reset_index(drop=True)
 
 
 def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int) -> dict[str, Any]:

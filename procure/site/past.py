@@ -1,4 +1,4 @@
-"""What Slurm's database keeps of before: nodes that were down or drained, and reservations that have ended."""
+"""What Slurm's database keeps of before: nodes that were down, reservations that have ended, jobs that others ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.site.conf import Configuration, Record
-from procure.site.model import NodeEvent, NotUnderstood, gaps_of
+from procure.site.model import NodeEvent, NotUnderstood, Site, gaps_of
 from procure.site.nodes import CLOSED_STATES
 from procure.text import counted
 from procure.workload.clock import from_local
@@ -90,3 +90,46 @@ def past_reservations(
         if few:
             record["coreids"] = "some"
     return records
+
+
+def as_never_ended(jobs: pd.DataFrame, rules: Site) -> tuple[pd.DataFrame, str]:
+    """Return a log's jobs as if none had been ended for another or with its node, since policy slurm does so itself.
+
+    An earlier run of a job that was requeued (JOBID~1, …) is left out, and the run behind it waits since its
+    submission. A job that was over runs to its limit, unless it is ended again: nobody knows how long it would have.
+
+    Parameters
+    ----------
+    jobs
+        Checked job table, with the column ``state``.
+    rules
+        Jobs that others ended count where these let jobs do so, those of failed nodes where nodes are down.
+
+    Returns
+    -------
+    tuple
+        The jobs, and a sentence on what became of them; empty if nothing did.
+    """
+    ended = ["PREEMPTED"] * (rules.preemption.type != "none")
+    ended += ["NODE_FAIL"] * any(one.state == "down" for one in rules.events)
+    cut = jobs["state"].isin(ended) if "state" in jobs else pd.Series(False, jobs.index)
+    earlier = cut & jobs["job_id"].str.contains(r"~\d+$")
+    over = cut & ~earlier
+    if not cut.any():
+        return jobs, ""
+    job = jobs["job_id"].str.replace(r"~\d+$", "", regex=True)
+    kept = (~earlier).astype(int)
+    before = kept.groupby(job).cumsum() - kept  # runs of the job that are kept, before this one
+    since = {
+        name: jobs.groupby([job, before])[name].transform("min")
+        for name in ("submit_time", "eligible_time")
+        if name in jobs
+    }
+    until = jobs["run_time"].where(~over, jobs[["run_time", "requested_time"]].max(axis=1))
+    table = jobs.assign(**since, run_time=until)[~earlier]
+    n_runs, n_jobs = (int(each.sum()) for each in (earlier, over))
+    left_out, to_limit = (
+        f"{counted(n_runs, 'run')} before a requeue left out",
+        f"{counted(n_jobs, 'job')} run to the limit",
+    )
+    return table, f"the site's rules end jobs anew: {left_out}, {to_limit} that others or a failed node ended"

@@ -434,7 +434,7 @@ def _held(got: dict[str, np.ndarray], ledger: Ledger, asked: np.ndarray) -> dict
     if not more.any():
         return {}
     ledger.note(f"{counted(int(more.sum()), 'job')} held more CPUs than they asked for: column held_cpus_per_node")
-    return {"held_cpus_per_node": np.maximum(held, asked)}
+    return {"held_cpus_per_node": np.where(held > 0, held, asked)}  # tasks on a range of nodes: fewer on each
 
 
 def _with_array_tasks(imported: Imported, source: str) -> Imported:
