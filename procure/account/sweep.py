@@ -326,8 +326,10 @@ def _beside(log, centre, work, job, stretch):
             continue
         at_jobs = work.jobs_of[owner] >= centre.peak_jobs[owner]
         at_cpus = work.jobs_of[owner] > 0 and work.cpus_of[owner] + log.cpus[job] > centre.peak_cpus[owner]
-        work.kept[kind, job, 0] += dt if at_jobs else 0
-        work.kept[kind, job, 1] += dt if at_cpus else 0
+        if at_jobs:  # memory that is not written takes no room
+            work.kept[kind, job, 0] += dt
+        if at_cpus:
+            work.kept[kind, job, 1] += dt
         if work.seen[owner] != stretch.number:
             work.seen[owner] = stretch.number
             work.beside[0, owner] += dt
