@@ -595,7 +595,7 @@ class NaiveSlurm:
                 continue
             closed = self.closed_nodes(job, self.now, self.jobs["limit"][job]) | blocked_nodes
             nodes = self.find(job, closed, [])
-            if nodes is not None and self.over_nodes(job, nodes):
+            if self.over_nodes(job, nodes):
                 if rules.assoc_limit_stop:
                     blocked_partitions.add(partition)
                 continue
@@ -611,13 +611,14 @@ class NaiveSlurm:
                 blocked_nodes |= {n for n in range(self.n_nodes) if self.layout.partition_nodes[partition, n]}
 
     def over_nodes(self, job: int, nodes) -> bool:
-        """acct_policy: a limit on nodes counts different ones, when they have been chosen."""
+        """acct_policy: a limit on nodes counts different ones, when they have been chosen; all are new if none were."""
         limits = self.layout.limits
         of = {other: limits.row[limits.first[other] : limits.first[other + 1]].tolist() for other in [job, *self.bound]}
         for row in of[job]:
             if limits.kind[row] == DIFFERENT:
                 on = {node for other in self.bound if row in of[other] for node in self.on_nodes[other]}
-                if len(on | set(nodes)) > limits.bound[row]:
+                more = len(set(nodes) - on) if nodes is not None else self.jobs["n_nodes"][job]
+                if len(on) + more > limits.bound[row]:
                     return True
         return False
 
@@ -874,12 +875,12 @@ class NaiveSlurm:
     def pick(self, job, usable, n, free):
         if len(usable) < n:
             return None
-        weight, leaf = self.layout.nodes.weight, self.layout.nodes.leaf
+        weight, leaf = self.weights(job), self.layout.nodes.leaf
         if self.jobs["lln"][job]:
             order = sorted(usable, key=lambda node: (weight[node], -free[0][node] / self.totals[0][node], node))
             return sorted(order[:n])
         if len(set(leaf.tolist())) > 1:
-            return self.pick_leaf(usable, n)
+            return self.pick_leaf(job, usable, n)
         per_cpu = self.jobs["mem_per_cpu"][job]
         cap = self.jobs["cap"][job]
         cpus = free[self.n_pools + cap - 3 if cap else 0]
@@ -907,9 +908,23 @@ class NaiveSlurm:
             runs.remove(best)
         return sorted(taken)
 
-    def pick_leaf(self, usable, n):
+    def weights(self, job) -> list[int]:
+        """node_scheduler: of nodes that are alike, those weigh one more that the job's group, if it has some, has not.
+
+        That is where it may have so many different ones, by the first limit that says so.
+        """
+        limits, weight, line = self.layout.limits, self.layout.nodes.weight.tolist(), self.layout.nodes.line.tolist()
+        of = {other: limits.row[limits.first[other] : limits.first[other + 1]].tolist() for other in [job, *self.bound]}
+        row = next((row for row in of[job] if limits.kind[row] == DIFFERENT), None)
+        if row is None:
+            return weight
+        on = {node for other in self.bound if row in of[other] for node in self.on_nodes[other]}
+        lines = {line[node] for node in on}
+        return [weight[node] + (node not in on and line[node] in lines) for node in range(self.n_nodes)]
+
+    def pick_leaf(self, job, usable, n):
         """topology: the leaf switch that holds the job with the fewest nodes left, else the fewest leaves."""
-        leaf, weight = self.layout.nodes.leaf, self.layout.nodes.weight
+        leaf, weight = self.layout.nodes.leaf, self.weights(job)
         by_leaf: dict[int, list[int]] = {}
         for node in usable:
             by_leaf.setdefault(int(leaf[node]), []).append(node)

@@ -30,6 +30,7 @@ class Nodes(NamedTuple):
     mem: np.ndarray  # int64[n_nodes], MB; 0 throughout where memory is not allocated
     gpus: np.ndarray  # int64[n_nodes]; packed as `procure.simulator.state.State` says
     weight: np.ndarray  # int64[n_nodes]
+    line: np.ndarray  # int64[n_nodes], nodes that are alike, as those of one line of slurm.conf
     leaf: np.ndarray  # int64[n_nodes]; 0 throughout without a topology
     guards: int | None  # likewise
     totals: np.ndarray  # int64[3 + n_caps, n_nodes]: CPUs, MB, GPUs, and the CPUs within each MaxCPUsPerNode
@@ -113,6 +114,7 @@ class Layout(NamedTuple):
     reasons: dict[str, np.ndarray]  # of the rejected, by reason: rows in queue order
 
 
+_ALIKE = ("cpus", "mem_mb", "gpus", "gpu_type", "features", "weight")
 NO_NODES = "no nodes of its partition and constraint hold it"
 _MOST_TOGETHER = 4
 """Groups of a constraint of which it is found out whether enough nodes hold them together; more are rare."""
@@ -202,6 +204,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         node_mem,
         node_gpus,
         nodes["weight"].fillna(1).to_numpy(np.int64) if "weight" in nodes else np.ones(len(nodes), np.int64),
+        nodes.groupby([name for name in _ALIKE if name in nodes], sort=False, dropna=False).ngroup().to_numpy(np.int64),
         nodes["leaf"].fillna(-1).to_numpy(np.int64)
         if site.select.topology != "none" and "leaf" in nodes
         else np.zeros(len(nodes), np.int64),

@@ -7,6 +7,7 @@ accounts above each other all bind.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ class LimitRows(NamedTuple):
     first: np.ndarray  # int64[n_jobs + 1]
     row: np.ndarray  # int64[…], rows of job j: row[first[j]:first[j + 1]]
     amount: np.ndarray  # float64[…], what the job adds to each
+    nodes_of: np.ndarray  # int64[n_jobs], `place` of the first of its rows that limits different nodes; −1 = none
 
 
 class _Rows:
@@ -90,10 +92,12 @@ def limit_rows(
         first.append(len(row))
     kind = np.array(rows.kind, np.int64)
     place = np.where(kind == DIFFERENT, np.cumsum(kind == DIFFERENT) - 1, -1)
+    found = [place[row[begin:end]] for begin, end in pairwise(first)]
     return LimitRows(
         np.array(rows.bound, np.float64), kind, place.astype(np.int64), np.array(rows.lasting, bool),
         np.array(first, np.int64),
         np.array(row, np.int64), np.array(amount, np.float64),
+        np.array([next((n for n in each if n >= 0), -1) for each in found], np.int64),
     )  # fmt: skip
 
 

@@ -235,11 +235,16 @@ def held(own, job):
 
 @part
 def over_nodes(own, job, n):
-    """Say whether the nodes in ``chosen`` would make too many different ones for a limit: Slurm looks once it chose."""
-    work, limits = own.work, own.limits
+    """Say whether the nodes in ``chosen`` would make too many different ones for a limit: Slurm looks once it chose.
+
+    Where there are none (n = 0), Slurm takes as many as the job asks for to be new, and the job to be over a limit.
+    """
+    work, jobs, limits = own.work, own.jobs, own.limits
     for i in range(limits.first[job], limits.first[job + 1]):
         row, different = limits.row[i], 0
         if limits.kind[row] == DIFFERENT:
+            if n == 0:
+                different = jobs.least[job]
             for k in range(n):
                 different += work.jobs_on[limits.place[row], work.chosen[k]] == 0
             if work.used[0, row] + different > limits.bound[row]:

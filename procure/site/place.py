@@ -76,13 +76,31 @@ def room_on(own, job, node, free, n_on):
 
 
 @part
+def _weigh(own, job):
+    """Lay what nodes weigh for a job: one more where a limit on different nodes would count one more, as in Slurm.
+
+    That is of nodes that are alike of which the group has some; so it stays on its own.
+    """
+    work, line, here, place = own.work, own.nodes.line, own.work.run_done, own.limits.nodes_of[job]
+    if work.jobs_on.shape[0] == 0:
+        return
+    for node in range(line.size):
+        work.weight[node], here[node] = own.nodes.weight[node], 0
+    if place >= 0:
+        for node in range(line.size):
+            here[line[node]] |= work.jobs_on[place, node] > 0
+        for node in range(line.size):
+            work.weight[node] += here[line[node]] and work.jobs_on[place, node] == 0
+
+
+@part
 def _runs_of_tasks(own, job, n_usable):
     """List the runs of neighbours (under LLN each node) that are usable, and the room of each; returns how many."""
-    usable, nodes, room = own.work.usable, own.nodes, own.work.run_left
+    usable, weight, room = own.work.usable, own.work.weight, own.work.run_left
     first, units, n_runs = own.work.run_first, own.work.run_done, 0
     for i in range(n_usable):
         apart = own.jobs.lln[job] or i == 0 or usable[i] != usable[i - 1] + 1
-        if apart or nodes.weight[usable[i]] != nodes.weight[usable[i - 1]]:
+        if apart or weight[usable[i]] != weight[usable[i - 1]]:
             first[n_runs], units[n_runs] = i, 0
             n_runs += 1
         units[n_runs - 1] += room[i]
@@ -96,13 +114,13 @@ def _best_run(own, job, n_runs, left, nodes_left, free):
 
     Under LLN, the node that is the least loaded.
     """
-    usable, weight = own.work.usable, own.nodes.weight
+    usable, weight = own.work.usable, own.work.weight
     first, units, best, best_enough = own.work.run_first, own.work.run_done, -1, False
     for run in range(n_runs):
         if units[run] < 0:
             continue
         if own.jobs.lln[job]:
-            if best < 0 or _less_loaded(own.nodes, free, usable[first[run]], usable[first[best]]):
+            if best < 0 or _less_loaded(own, free, usable[first[run]], usable[first[best]]):
                 best = run
             continue
         enough = units[run] >= left and first[run + 1] - first[run] >= nodes_left
@@ -171,6 +189,7 @@ def _deal(own, job, n):
 def _pick_tasks(own, job, n_usable, free, n_on):
     """Take nodes for the tasks of a job; where those that were taken are too many, without the smallest ones."""
     work, n = own.work, 0
+    _weigh(own, job)
     for i in range(n_usable):
         work.run_left[i] = room_on(own, job, work.usable[i], free, n_on)
     while n == 0 and n_usable > 0:
@@ -205,23 +224,24 @@ def _take(own, node, n_chosen):
 @part
 def _pick_least_loaded(own, n_usable, n, n_chosen, free):
     """Take the nodes of the lowest weight with the largest share of free CPUs, ties by row."""
-    usable, nodes, done = own.work.usable, own.nodes, own.work.run_done
+    usable, done = own.work.usable, own.work.run_done
     for i in range(n_usable):
         done[i] = 0
     for k in range(n):
         best = -1
         for i in range(n_usable):
-            if not done[i] and (best < 0 or _less_loaded(nodes, free, usable[i], usable[best])):
+            if not done[i] and (best < 0 or _less_loaded(own, free, usable[i], usable[best])):
                 best = i
         done[best] = 1
         _take(own, usable[best], n_chosen + k)
 
 
 @part
-def _less_loaded(nodes, free, a, b):
+def _less_loaded(own, free, a, b):
     """Say whether of two nodes the first is taken under LLN: by weight, then by the share of its CPUs that is free."""
-    if nodes.weight[a] != nodes.weight[b]:
-        return nodes.weight[a] < nodes.weight[b]
+    nodes, weight = own.nodes, own.work.weight
+    if weight[a] != weight[b]:
+        return weight[a] < weight[b]
     return free[0, a] * nodes.cpus[b] > free[0, b] * nodes.cpus[a]
 
 
@@ -253,7 +273,7 @@ def _take_of_run(own, first, end, n_chosen, fullest):
 @part
 def _sooner(own, a, b):
     """Say whether a run of neighbours is taken before another where none is enough: by weight, size and row."""
-    cpus, weight, first = own.work.run_done, own.nodes.weight, own.work.run_first
+    cpus, weight, first = own.work.run_done, own.work.weight, own.work.run_first
     x, y = weight[own.work.usable[first[a]]], weight[own.work.usable[first[b]]]
     return x < y or (x == y and (cpus[a] > cpus[b] or (cpus[a] == cpus[b] and a < b)))
 
@@ -278,16 +298,16 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
 
     Of it, who asks for one node more and for no GPU takes the fullest node, others the first ones.
     """
-    usable, nodes, asked, per_cpu = own.work.usable, own.nodes, own.jobs.cpus[job], own.jobs.mem_per_cpu[job]
+    usable, weighs, asked, per_cpu = own.work.usable, own.work.weight, own.jobs.cpus[job], own.jobs.mem_per_cpu[job]
     step = own.jobs.step[job]
     first, cpus, left = own.work.run_first, own.work.run_done, own.work.run_left
     n_runs, before, weight, total, heap = 0, -2, 0, 0, own.work.run_heap
     for i in range(n_usable):
         node = usable[i]
-        if node != before + 1 or nodes.weight[node] != weight:
+        if node != before + 1 or weighs[node] != weight:
             if n_runs > 0:
                 cpus[n_runs - 1] = total
-            first[n_runs], weight, total = i, nodes.weight[node], 0
+            first[n_runs], weight, total = i, weighs[node], 0
             n_runs += 1
         before = node
         left[i] = cpus_of(own, job, node, free)
@@ -303,10 +323,10 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
     taken, n_left = 0, n_runs
     while taken < n:
         need, best, found = n - taken, heap[0], False
-        weight = nodes.weight[usable[first[best]]]
+        weight = weighs[usable[first[best]]]
         for run in range(n_runs if cpus[best] >= need * asked else 0):  # else no run of this weight is enough
             enough = first[run + 1] - first[run] >= need and cpus[run] >= need * asked
-            if enough and nodes.weight[usable[first[run]]] == weight and (not found or cpus[run] < cpus[best]):
+            if enough and weighs[usable[first[run]]] == weight and (not found or cpus[run] < cpus[best]):
                 best, found = run, True
         cpus[best] = -1
         n_left -= 1
@@ -320,7 +340,7 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
 @part
 def _pick_leaves(own, n_usable, n, n_chosen):
     """Take the leaf switch that holds the job with the fewest nodes left, else the fullest first; light nodes first."""
-    usable, nodes, leaf_of = own.work.usable, own.nodes, own.tables.leaf_of
+    usable, weight, leaf_of = own.work.usable, own.work.weight, own.tables.leaf_of
     done, sizes = own.work.run_done, own.work.run_first
     for leaf in range(own.rules.tree):
         sizes[leaf] = 0
@@ -339,7 +359,7 @@ def _pick_leaves(own, n_usable, n, n_chosen):
             for i in range(n_usable):
                 if done[i] or leaf_of[usable[i]] != best:
                     continue
-                if light < 0 or nodes.weight[usable[i]] < nodes.weight[usable[light]]:
+                if light < 0 or weight[usable[i]] < weight[usable[light]]:
                     light = i
             done[light] = 1
             _take(own, usable[light], n_chosen + taken)
@@ -350,6 +370,7 @@ def _pick_leaves(own, n_usable, n, n_chosen):
 @part
 def pick(own, job, n_usable, n, n_chosen, free):
     """Take so many of the nodes in ``usable``, by the site's rule; they then stand in ``chosen`` behind others."""
+    _weigh(own, job)
     if own.jobs.lln[job]:
         _pick_least_loaded(own, n_usable, n, n_chosen, free)
     elif own.rules.tree:

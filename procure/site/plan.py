@@ -151,7 +151,7 @@ def main_pass(own, full):
             work.closed[word] = work.blocked[word]
         add_closed(own, job, work.now[NOW], work.closed)
         n = find_now(own, job, work.closed, -1)
-        if n > 0 and over_nodes(own, job, n):
+        if over_nodes(own, job, n):
             if rules.limit_stops:
                 work.partition_blocked[partition] = 1
             continue

@@ -104,6 +104,7 @@ class Work(NamedTuple):
     on: np.ndarray  # int64[sum of n_nodes], nodes of each job
     used: np.ndarray  # float64[3, n_rows], of each limit: sum, sum times end of limit, minutes so far
     jobs_on: np.ndarray  # int64[n_limits, n_nodes], jobs on each node that each limit on different nodes counts
+    weight: np.ndarray  # int64[n_nodes], what nodes weigh for the job whose nodes are picked
     usage: np.ndarray  # float64[n_tree]
     level: np.ndarray  # float64[n_tree]
     below: np.ndarray  # float64[n_tree + 1], usage of the children; the last is the root's
@@ -340,6 +341,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     alike = [
         jobs.limit, jobs.n_nodes, jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.lln, jobs.place, jobs.reservation,
         jobs.flexible, jobs.units, jobs.least, jobs.want, jobs.most, jobs.even, jobs.node_mem, jobs.node_gpus,
+        layout.limits.nodes_of,
     ]  # fmt: skip
     alike += [jobs.rank, jobs.partition] if preempts else []
     _, of_shape, shape = np.unique(np.stack(alike), axis=1, return_index=True, return_inverse=True)
@@ -347,7 +349,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     of_node = np.stack([jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.cap])
     _, request = np.unique(of_node, axis=1, return_inverse=True)
     request = request.reshape(-1).astype(np.int64)
-    asked = np.stack([request, jobs.lln, jobs.place, jobs.mem_per_cpu])
+    asked = np.stack([request, jobs.lln, jobs.place, jobs.mem_per_cpu, layout.limits.nodes_of])
     search = np.unique(asked, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
     n_kept = min(int(request.max()) + 1, max(MOST_KEPT // n_nodes, 1))
     n_places = int(jobs.n_nodes.sum())
@@ -376,6 +378,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), np.zeros(n_jobs),
         ints(n_places),
         np.zeros((3, n_rows)), ints(int((layout.limits.place >= 0).sum()), n_nodes),
+        layout.nodes.weight.copy(),
         tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions),
