@@ -525,9 +525,14 @@ class NaiveSlurm:
             if most and self.array_running[array] >= most:
                 return True
         limits = self.layout.limits
+        return self.exceeds(job, range(limits.first[job], limits.first[job + 1]), limits.asked)
+
+    def exceeds(self, job: int, rows, amounts) -> bool:
+        """Say whether a job would exceed one of the limits on sums if it counted for so much."""
+        limits = self.layout.limits
         limit = self.jobs["limit"][job]
-        for i in range(limits.first[job], limits.first[job + 1]):
-            row, amount, bound = limits.row[i], float(limits.amount[i]), limits.bound[limits.row[i]]
+        for i in rows:
+            row, amount, bound = limits.row[i], float(amounts[i]), limits.bound[limits.row[i]]
             if limits.kind[row] == DIFFERENT:
                 continue
             used = self.used[row]
@@ -595,7 +600,7 @@ class NaiveSlurm:
                 continue
             closed = self.closed_nodes(job, self.now, self.jobs["limit"][job]) | blocked_nodes
             nodes = self.find(job, closed, [])
-            if self.over_nodes(job, nodes):
+            if self.over_chosen(job, nodes):
                 if rules.assoc_limit_stop:
                     blocked_partitions.add(partition)
                 continue
@@ -610,9 +615,15 @@ class NaiveSlurm:
                 blocked_partitions.add(partition)
                 blocked_nodes |= {n for n in range(self.n_nodes) if self.layout.partition_nodes[partition, n]}
 
-    def over_nodes(self, job: int, nodes) -> bool:
-        """acct_policy: a limit on nodes counts different ones, when they have been chosen; all are new if none were."""
+    def over_chosen(self, job: int, nodes) -> bool:
+        """acct_policy: a limit on nodes counts different ones, when they have been chosen; all are new if none were.
+
+        All CPUs of nodes that the job takes whole count from then on.
+        """
         limits = self.layout.limits
+        whole = [i for i in range(limits.first[job], limits.first[job + 1]) if limits.amount[i] != limits.asked[i]]
+        if nodes is not None and self.exceeds(job, whole, limits.amount):
+            return True
         of = {other: limits.row[limits.first[other] : limits.first[other + 1]].tolist() for other in [job, *self.bound]}
         for row in of[job]:
             if limits.kind[row] == DIFFERENT:
@@ -658,7 +669,7 @@ class NaiveSlurm:
                 self.more_cpus[job] = sum(self.totals[0][node] - self.jobs["cpus"][job] for node in nodes)
             if closed is not None:
                 self.preempt(job, closed)
-            if now and self.over_nodes(job, nodes):
+            if now and self.over_chosen(job, nodes):
                 continue
             if now:
                 self.begin(job, nodes)

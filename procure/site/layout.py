@@ -150,7 +150,8 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     core = _threads(nodes) if site.select.consume == "core" else np.ones(len(nodes), np.int64)
     per_core = int(pd.Series(core).mode().min())  # of nodes that differ, the most common
     n_cpus = np.where(flexible, n_cpus, -(-n_cpus // per_core) * per_core)
-    n_whole = np.where(whole, least * known.cpus_of_whole_nodes(), -(-count * n_cpus // per_core) * per_core)
+    n_asked = -(-count * n_cpus // per_core) * per_core
+    n_whole = np.where(whole, least * known.cpus_of_whole_nodes(), n_asked)
     amounts = {
         "jobs": np.ones(len(jobs)), "cpu": n_whole.astype(float),
         "mem": (count * memory + least * tasks.node_mem).astype(float),
@@ -158,7 +159,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     }  # fmt: skip
     amounts["billing"] = known.billing(amounts)
     classes, class_of = known.classes()
-    rows = limit_rows(site, classes, class_of, amounts, known.licenses())
+    rows = limit_rows(site, classes, class_of, amounts, {"cpu": n_asked.astype(float)}, known.licenses())
     tree, association_of = fair_tree(site, known.account, known.user)
     billing, factor = amounts["billing"], known.usage_factor()
     per_cpu, per_mb = known.weight_of("cpu") * factor, known.weight_of("mem") * factor * int(site.select.memory)

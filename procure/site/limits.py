@@ -32,6 +32,9 @@ class LimitRows(NamedTuple):
     first: np.ndarray  # int64[n_jobs + 1]
     row: np.ndarray  # int64[…], rows of job j: row[first[j]:first[j + 1]]
     amount: np.ndarray  # float64[…], what the job adds to each
+    asked: (
+        np.ndarray
+    )  # float64[…], what it counts for until nodes are chosen: CPUs that it asks for, not whole nodes
     nodes_of: np.ndarray  # int64[n_jobs], `place` of the first of its rows that limits different nodes; −1 = none
 
 
@@ -62,6 +65,7 @@ def limit_rows(
     classes: list[tuple[str, ...]],
     class_of: np.ndarray,
     amounts: dict[str, np.ndarray],
+    asked: dict[str, np.ndarray],
     licenses: list[dict[str, int]],
 ) -> LimitRows:
     """Lay the limits out for jobs of classes (partition QOS, QOS, account, user, partition of the association).
@@ -74,21 +78,25 @@ def limit_rows(
         int64[n_jobs].
     amounts
         float64[n_jobs] of each of `TRES` and of `JOBS`, all 1.
+    asked
+        Of those that are others until nodes are chosen.
     licenses
         Of each job, by name; they are bounded by the site's.
     """
     rows = _Rows()
     of_class = [_rows_of(site, names, rows) for names in classes]
-    row, amount, first = [], [], [0]
+    row, amount, before, first = [], [], [], [0]
     for job, number in enumerate(class_of):
         for each, what in of_class[number]:
             adds = amounts[what][job]
             if adds > 0:
                 row.append(each)
                 amount.append(adds)
+                before.append(asked[what][job] if what in asked else adds)
         for name, n in licenses[job].items():
             row.append(rows.row(("license", name), SUM, "license", site.licenses.get(name, 0)))
             amount.append(float(n))
+            before.append(float(n))
         first.append(len(row))
     kind = np.array(rows.kind, np.int64)
     place = np.where(kind == DIFFERENT, np.cumsum(kind == DIFFERENT) - 1, -1)
@@ -96,7 +104,7 @@ def limit_rows(
     return LimitRows(
         np.array(rows.bound, np.float64), kind, place.astype(np.int64), np.array(rows.lasting, bool),
         np.array(first, np.int64),
-        np.array(row, np.int64), np.array(amount, np.float64),
+        np.array(row, np.int64), np.array(amount, np.float64), np.array(before, np.float64),
         np.array([next((n for n in each if n >= 0), -1) for each in found], np.int64),
     )  # fmt: skip
 

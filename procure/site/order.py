@@ -215,27 +215,29 @@ def held(own, job):
     if array >= 0 and 0 < jobs.array_limit[array] <= work.array_running[array]:
         return True
     for i in range(limits.first[job], limits.first[job + 1]):
-        row, amount = limits.row[i], limits.amount[i]
-        if limits.kind[row] == DIFFERENT:  # `over_nodes`
-            continue
-        used = work.used[0, row]
-        value = used + amount
-        if limits.kind[row] == USED:
-            if work.used[2, row] >= limits.bound[row]:
-                return True
-            continue
-        if limits.kind[row] == RUN_MINUTES or limits.kind[row] == MINUTES:
-            value = (work.used[1, row] - used * work.now[NOW]) / 60 + amount * jobs.limit[job] / 60
-            if limits.kind[row] == MINUTES:
-                value = work.used[2, row] + value
-        if value > limits.bound[row]:
-            return True
+        if limits.kind[limits.row[i]] != DIFFERENT and _exceeds(own, job, limits.row[i], limits.asked[i]):
+            return True  # of different nodes: `over_chosen`
     return False
 
 
 @part
-def over_nodes(own, job, n):
-    """Say whether the nodes in ``chosen`` would make too many different ones for a limit: Slurm looks once it chose.
+def _exceeds(own, job, row, amount):
+    """Say whether so much more of a job would exceed a limit."""
+    work, jobs, limits = own.work, own.jobs, own.limits
+    used = work.used[0, row]
+    value = used + amount
+    if limits.kind[row] == USED:
+        return work.used[2, row] >= limits.bound[row]
+    if limits.kind[row] == RUN_MINUTES or limits.kind[row] == MINUTES:
+        value = (work.used[1, row] - used * work.now[NOW]) / 60 + amount * jobs.limit[job] / 60
+        if limits.kind[row] == MINUTES:
+            value = work.used[2, row] + value
+    return value > limits.bound[row]
+
+
+@part
+def over_chosen(own, job, n):
+    """Say whether a job would exceed a limit on the nodes in ``chosen``: Slurm looks again once it chose.
 
     Where there are none (n = 0), Slurm takes as many as the job asks for to be new, and the job to be over a limit.
     """
@@ -249,6 +251,8 @@ def over_nodes(own, job, n):
                 different += work.jobs_on[limits.place[row], work.chosen[k]] == 0
             if work.used[0, row] + different > limits.bound[row]:
                 return True
+        elif n > 0 and limits.amount[i] != limits.asked[i] and _exceeds(own, job, row, limits.amount[i]):
+            return True
     return False
 
 

@@ -13,7 +13,7 @@ from procure.site.earliest import (
     shut_others,
 )
 from procure.site.limits import DIFFERENT
-from procure.site.order import count_nodes, eligible, held, note_eligible, over_nodes, sort_queue
+from procure.site.order import count_nodes, eligible, held, note_eligible, over_chosen, sort_queue
 from procure.site.place import find_now, taken
 from procure.site.preempt import preempt, preemptors_first
 from procure.site.room import join, note_limit, note_parts, when_room
@@ -151,7 +151,7 @@ def main_pass(own, full):
             work.closed[word] = work.blocked[word]
         add_closed(own, job, work.now[NOW], work.closed)
         n = find_now(own, job, work.closed, -1)
-        if over_nodes(own, job, n):
+        if over_chosen(own, job, n):
             if rules.limit_stops:
                 work.partition_blocked[partition] = 1
             continue
@@ -340,7 +340,7 @@ def backfill(own):
         _note_whole(own, job, n)
         preempts = start <= now and work.now[BY_PREEMPTION] != 0
         if start <= now and not preempts:
-            if over_nodes(own, job, n):
+            if over_chosen(own, job, n):
                 continue
             spare -= n
             begin(own, job, n)
