@@ -88,7 +88,7 @@ PLANS = {
     "easy:depth=2,order=wfp3,queue_order=sjf": lambda: naive.Reserving(600, 2, wfp3, estimate),
 }
 
-MANY = int(os.environ.get("PROCURE_TEST_CASES", "300"))
+MANY = int(os.environ.get("PROCURE_TEST_CASES", "150"))
 """Further cases of each policy in the slow tests: 2,000 take a quarter of an hour of processor time."""
 
 

@@ -41,7 +41,7 @@ from procure.tables import JOB, NODE, check
 
 pytestmark = pytest.mark.plain
 
-MANY = int(os.environ.get("PROCURE_TEST_CASES", "30"))
+MANY = int(os.environ.get("PROCURE_TEST_CASES", "20"))
 
 CONF = """ClusterName=lab SelectType=select/cons_tres
 NodeName=DEFAULT CPUs=8 RealMemory=16000
