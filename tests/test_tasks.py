@@ -48,7 +48,7 @@ TWINS = {
     "best-gap": naive.BestGap,
     "tabu:rounds=0": naive.BestGap,
 }
-MANY = int(os.environ.get("PROCURE_TEST_CASES", "100"))
+MANY = int(os.environ.get("PROCURE_TEST_CASES", "40"))
 """Seeds of each policy in the slow tests, three cases a seed: 667 take a quarter of an hour."""
 NAMES = [*TWINS, *(f"{name}:place={place}" for name in ("fcfs", "first-fit", "easy") for place in ("best", "worst"))]
 
