@@ -32,9 +32,7 @@ class LimitRows(NamedTuple):
     first: np.ndarray  # int64[n_jobs + 1]
     row: np.ndarray  # int64[…], rows of job j: row[first[j]:first[j + 1]]
     amount: np.ndarray  # float64[…], what the job adds to each
-    asked: (
-        np.ndarray
-    )  # float64[…], what it counts for until nodes are chosen: CPUs that it asks for, not whole nodes
+    asked: np.ndarray  # float64[…], what it counts for until nodes are chosen: CPUs that it asks for, not whole nodes
     nodes_of: np.ndarray  # int64[n_jobs], `place` of the first of its rows that limits different nodes; −1 = none
 
 
