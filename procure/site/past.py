@@ -128,8 +128,5 @@ def as_never_ended(jobs: pd.DataFrame, rules: Site) -> tuple[pd.DataFrame, str]:
     until = jobs["run_time"].where(~over, jobs[["run_time", "requested_time"]].max(axis=1))
     table = jobs.assign(**since, run_time=until)[~earlier]
     n_runs, n_jobs = (int(each.sum()) for each in (earlier, over))
-    left_out, to_limit = (
-        f"{counted(n_runs, 'run')} before a requeue left out",
-        f"{counted(n_jobs, 'job')} run to the limit",
-    )
-    return table, f"the site's rules end jobs anew: {left_out}, {to_limit} that others or a failed node ended"
+    said = f"{counted(n_runs, 'run')} before a requeue left out, {counted(n_jobs, 'job')} run to the limit"
+    return table, f"the site's rules end jobs anew: {said} that others or a failed node ended"
