@@ -36,6 +36,9 @@ _SCRATCH = [
 ]
 """Left to itself, Dask takes ``dask-scratch-space`` from whoever has made it in a public folder."""
 
+_MUTE = "import os\nos.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n"
+"""A local worker's first lines: Dask prints a traceback where a worker is closed while it starts."""
+
 Explain = Callable[[], tuple[str, bool]]
 
 
@@ -79,7 +82,7 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
 
     n_workers = max(1, min(n_local_workers(), options.jobs))
     common = {"host": "127.0.0.1", "protocol": "tls://", "security": Security.temporary()}
-    of_worker = {"nthreads": 1, "memory_limit": 1.0 / n_workers, "silence_logs": logging.CRITICAL}
+    of_worker = {"nthreads": 1, "memory_limit": 1.0 / n_workers, "silence_logs": logging.CRITICAL, "preload": [_MUTE]}
     worker = {"cls": Nanny, "options": common | of_worker | _NO_PAGES}
     with contextlib.ExitStack() as stack:
         with _without_interrupts():

@@ -22,6 +22,8 @@ if {"FAULT_POISON", "FAULT_LOG", "FAULT_SLEEP"} & set(os.environ) and "sbatch" n
 
     def simulate_rows(bench, package_ids, counts):
         time.sleep(float(os.environ.get("FAULT_SLEEP", 0)))
+        if "FAULT_POISON" in os.environ:
+            print("Traceback, as Dask prints it where a worker is closed while it starts", file=sys.stderr, flush=True)
         if os.environ.get("FAULT_POISON") in package_ids:
             os.kill(os.getpid(), signal.SIGKILL)
         return real_rows(bench, package_ids, counts)
