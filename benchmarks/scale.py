@@ -139,7 +139,7 @@ class Watch:
         self._thread.start()
 
     def _look(self) -> None:
-        while not self._ended.wait(1):
+        while not self._ended.wait(5):  # a look costs some 10 ms a worker
             for one in psutil.Process().children(recursive=True):
                 try:
                     self.most = max(self.most, one.memory_full_info().uss)

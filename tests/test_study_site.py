@@ -14,8 +14,8 @@ import procure
 from procure.comparison.waits import with_rules
 from procure.errors import ArgumentError, TableError
 from procure.site.change import changed
-from procure.site.model import Limits, Partition, Priority, Qos, Scheduler, Site
-from procure.site.store import write_site
+from procure.site.model import Limits, Partition, Preemption, Priority, Qos, Scheduler, Site
+from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
 from procure.study import load_study
 from procure.study.check import check_study
@@ -91,6 +91,22 @@ def test_a_study_goes_by_its_site(tmp_path):
     other = STUDY.replace("[packages]", '[packages]\nretire = ["n1"]')
     kept = load_study(written(tmp_path, other)).read_existing_nodes()
     assert kept is not None and kept["node_id"].tolist() == ["g1"]
+
+
+def test_jobs_that_others_ended_run_on_in_a_study(tmp_path):
+    """A run before a requeue is left out where the site's rules end jobs, and one that was over runs to its limit."""
+    path = written(tmp_path)
+    jobs = pd.read_csv(tmp_path / "jobs.csv").assign(state="COMPLETED")
+    jobs["job_id"] = jobs["job_id"].astype(str).replace({"2": "3~1"})
+    jobs.loc[[2, 4], "state"] = "PREEMPTED"
+    jobs.to_csv(tmp_path / "jobs.csv", index=False)
+    assert len(load_plan(load_study(path)).workloads["day"]) == 36
+    write_site(SITE.model_copy(update={"preemption": Preemption(type="qos")}), read_site(tmp_path / "site").nodes,
+               tmp_path / "site")  # fmt: skip
+    plan = load_plan(load_study(path))
+    day = plan.workloads["day"].set_index("job_id")
+    assert len(day) == 35 and day.loc["3", "submit_time"] == 2 and day.loc["4", "run_time"] == 1200
+    assert any("1 run before a requeue left out, 1 job run to the limit" in one for one in plan.notes)
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,10 @@ class Parameters(Settings):
         """Return the names of the files on which what the policy decides depends."""
         return ()
 
+    def as_submitted(self, jobs: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+        """Return a log's jobs without what was done to them and the policy does itself, and a sentence on that."""
+        return jobs, ""
+
     def verify(self, jobs: pd.DataFrame, nodes: pd.DataFrame) -> list[str]:
         """Check, before anything is simulated, what the policy goes by against a workload and all kinds of nodes.
 

@@ -22,6 +22,7 @@ from procure.site.events import clear_away, new_moment, next_wake, run_passes, s
 from procure.site.layout import NO_NODES, Layout, lay_out
 from procure.site.model import Partition, Priority, Site
 from procure.site.order import fair_shares
+from procure.site.past import as_never_ended
 from procure.site.store import read_site
 from procure.site.work import DUE, N_STARTS, N_VICTIMS, NEXT_START, NEXT_VICTIM, NOW, SEEN_FIRST, Work, own_of
 from procure.text import counted
@@ -135,6 +136,10 @@ class Slurm(Parameters):
 
     def _existing(self) -> list[str]:
         return [name for name in self.files() if Path(name).is_file()]
+
+    def as_submitted(self, jobs: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+        """Return the jobs as if none had been ended for another or with its node, where the site's rules do so."""
+        return as_never_ended(jobs, self._site(jobs))
 
     def verify(self, jobs: pd.DataFrame, nodes: pd.DataFrame) -> list[str]:
         """Read the site and change its rules; says which nodes would stand idle and which jobs no package starts."""

@@ -290,12 +290,17 @@ def verify_policies(
 
 
 def read_scenario(study: Study, scenario: Workload, note: Callable[[str], None] = silent) -> pd.DataFrame:
-    """Read one of a study's scenarios as logged: a workload, or with [futures] all of them as one past."""
+    """Read one of a study's scenarios as its policies take it: a workload, or all as one past with [futures]."""
     if study.futures is None:
-        return read_workload(scenario, note)
-    past = read_past_jobs(study, note)
-    _check_warm_up(scenario.name, past, scenario.warm_up)
-    return past
+        jobs = read_workload(scenario, note)
+    else:
+        jobs = read_past_jobs(study, note)
+        _check_warm_up(scenario.name, jobs, scenario.warm_up)
+    for policy in study.simulate.policies:
+        jobs, said = catalog.spec(policy).parameters.as_submitted(jobs)
+        if said:
+            note(f"workload {scenario.name}: {said}")
+    return jobs
 
 
 def read_scenarios(study: Study, note: Callable[[str], None] = silent) -> dict[str, pd.DataFrame]:
