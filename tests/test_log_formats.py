@@ -97,6 +97,26 @@ FIGURES = [
         ("condor", LONG, [["9_2", *ADA]]),
         ("condor", f"{LONG}{LONG.replace('ProcId = 2', 'ProcId = 3')}", [[f"9_{n}", *ADA] for n in (2, 3)]),
         ("slurmdbd", SLURMDBD, [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
+        ("pbs", TORQUE.replace("ncpus=1", "ncpus=1 Resource_List.mem=4.5gb Resource_List.gpus=2"),
+         [["9.m", "bob", 100, 7200, 2, 2, 2416, 1]]),
+        ("pbs", TORQUE.replace("+b1/1+b2/0+b2/1", "")
+         .replace("nodes=2:big:ppn=2", "mppwidth=64 Resource_List.mppnppn=32"),
+         [["9.m", "bob", 100, 7200, 2, 32, 0, 0]]),  # of a Cray
+        ("pbs", PBS.replace("ngpus", "naccelerators").replace("00;E", "00.123456;E"),
+         [["7.m", "ann", 3600, 7200, 2, 8, 4295, 1], ["8.m", "bob", 100, 0, 2, 4, 0, 2]]),
+        ("lsf", LSF.replace(" 33 16 ", " 33 4 "), [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),  # -n 4,16
+        ("lsf", '"EVENT_ADRSV_FINISH" "10.1" 1704186000\n' + LSF.replace('"rusage[ngpus_physical=2]"', '""')
+         .replace(" 0 10", ' 0 10 "rusage[ngpus_physical=2.00]"'), [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),
+        ("sge", SGE.replace("sge:0:", "sge:-5:").replace(",gpu=", ",num_GPUs="),
+         [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("condor", LONG.replace("Request", "request"), [["9_2", *ADA]]),
+        ("condor", json.dumps([CONDOR | {"JobUniverse": 11, "MaxHosts": 2}]),
+         [["9_2", "ann", 3600, 0, 2, 4, 2000, 1]]),
+        ("slurmdbd", SLURMDBD.replace("id_job,", "id_job,pack_job_id,pack_job_offset,").replace("5,0,", "5,5,0,0,")
+         .replace("6,0,", "6,5,1,0,").replace(",0,1704186100,,,", ",1704186600,1704190200,,,"),
+         [["5", "77", 3600, 7200, 2, 8, 8 * 4100, 2]]),
+        ("slurmdbd", SLURMDBD.replace("9223372036854779908", "-9223372036854771708").replace("nodelist,", "")
+         .replace(",n1,", ","), [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
     ],
 )  # fmt: skip
 def test_a_log_is_told_and_read(tmp_path, name, text, rows):
@@ -249,6 +269,62 @@ def test_a_file_without_a_header_is_read_by_named_fields(tmp_path):
     columns = {"cpus_per_node": "c", "submit_time": "s", "start_time": "b", "end_time": "e", "requested_time": "limit"}
     found = import_log(path, "csv", fields="id,u,s,b,e,state,limit,c,m,n,t", columns=columns).jobs
     assert found["requested_time"].tolist() == [7200]
+
+
+def test_a_step_of_any_name_and_a_limit_of_minutes(tmp_path):
+    """1.TBD is no job, as 1.batch is none; a bare number is minutes, as of sbatch; names may be in small letters."""
+    row = "1|a|1704186000|1704186600|1704190200|COMPLETED|90|4|8G|1|01:00:00"
+    found = sacct(tmp_path, row, row.replace("1|", "1.TBD|", 1))
+    assert found.jobs["requested_time"].tolist() == [5400]
+    assert found.dropped == {"job step": 1}
+    (tmp_path / "log").write_text(f"{SACCT.lower()}\n{row}\n")
+    assert import_log(tmp_path / "log").jobs.equals(found.jobs)
+
+
+@pytest.mark.parametrize("required", [{"memory_per_cpu": 4096}, {"memory_per_node": 16_384}, {"memory": 2**63 + 4096}])
+def test_the_memory_of_json_without_tres(tmp_path, required):
+    time = {"submission": 1704186000, "start": 1704186600, "end": 1704190200, "elapsed": 3600}
+    job = {"job_id": 5, "nodes": "n1", "allocation_nodes": 1, "time": time, "required": {"CPUs": 4} | required}
+    (tmp_path / "log").write_text(json.dumps({"jobs": [job]}))
+    assert import_log(tmp_path / "log").jobs["mem_mb_per_node"].tolist() == [16_384]
+
+
+def test_the_hour_that_comes_twice_and_parts_of_seconds(tmp_path):
+    """An end is not before its start; of 01:10 and 01:50 in the night of the change the former is the later."""
+    columns = {"submit_time": "s", "start_time": "b", "end_time": "e", "cpus_per_node": "c"}
+    path = tmp_path / "log.csv"
+    for rows, start in (("2024-11-03T00:50:00,2024-11-03T01:50:00,2024-11-03T01:10:00", 1730616600),
+                        ("1730613000.25,1730616600.75,1730617800.5", 1730616600)):  # fmt: skip
+        path.write_text(f"s,b,e,c\n{rows},4\n")
+        jobs = import_log(path, columns=columns, tz="America/Chicago").jobs
+        assert jobs[["start_time", "run_time"]].to_numpy().tolist() == [[start, 1200]]
+    row = "1|a|2024-11-03T00:50:00|2024-11-03T01:50:00|2024-11-03T01:10:00|COMPLETED|02:00:00|4|8G|1|"
+    (tmp_path / "log").write_text(f"{SACCT.removesuffix('|Elapsed')}\n{row[:-1]}\n")
+    assert import_log(tmp_path / "log", tz="America/Chicago").jobs["run_time"].tolist() == [1200]
+
+
+def test_a_csv_with_clocks_beside_numbers(tmp_path):
+    """Numbers are in the unit that is said, clocks are not; pandas writes days; memory that no computer has is said."""
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "s,b,r,l,c,m,g\n1704186000,1704186600,0 days 01:00:00,90,4,67108864,gres/gpu=2\n"
+        "1704186000,1704186600,1800,1-00:00:00,4,8,gpu=2\n"
+    )
+    mapping = {
+        "submit_time": "s", "start_time": "b", "run_time": "r", "requested_time": "l:min", "cpus_per_node": "c",
+        "mem_mb_per_node": "m", "gpus_per_node": "g",
+    }  # fmt: skip
+    found = import_log(path, columns=mapping)
+    assert found.jobs[["run_time", "requested_time", "gpus_per_node"]].to_numpy().tolist() == [
+        [3600, 5400, 2],
+        [1800, 86_400, 2],
+    ]
+    assert any("67,108,864" in one for one in found.warnings)
+
+
+def test_a_comment_of_swf_ends_with_its_line(tmp_path):
+    (tmp_path / "log.swf").write_text(f"; a\u2028b\n{ROW}", encoding="utf-8")
+    assert len(import_log(tmp_path / "log.swf").jobs) == 1
 
 
 def test_a_csv_with_slurms_units(tmp_path):

@@ -117,7 +117,7 @@ def unix_seconds(
     its first passage, unless that lies before ``not_before`` (Unix seconds per row, e.g. the submission). NaN stands
     where the log says ``Unknown``, ``None`` or nothing.
     """
-    digits, missing = as_floats(text), absent(text)
+    digits, missing = np.floor(as_floats(text)), absent(text)
     is_number = ~np.isnan(digits)
     # Of Unix seconds 0, −1 and whatever is of 1970 say that there is no time.
     others = digits if not_before is None else np.concatenate([digits, not_before])

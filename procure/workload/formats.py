@@ -35,7 +35,12 @@ def _like_sacct(name: str, of: str, module: ModuleType) -> Format:
 
 def _is_sacct(lines: list[str]) -> bool:
     head = lines[0].lstrip()
-    return bool(re.search(r"\bJobID(Raw)?\b", head)) or (head[:1] == "{" and not read_condor.recognises(lines))
+    names = set(re.split(r"\W+", head.lower()))  # as other tools write them
+    return (
+        bool(re.search(r"\bJobID(Raw)?\b", head))
+        or {"jobid", "submit", "start", "end"} <= names
+        or (head[:1] == "{" and not read_condor.recognises(lines))
+    )
 
 
 def _is_swf(lines: list[str]) -> bool:

@@ -10,7 +10,7 @@ from procure.text import be, counted, duration, short
 
 _YEAR = 365 * 86_400
 _LATE = 60
-_MOST = {"cpus_per_node": (2_048, "CPUs"), "gpus_per_node": (16, "GPUs")}
+_MOST = {"cpus_per_node": (2_048, "CPUs"), "gpus_per_node": (16, "GPUs"), "mem_mb_per_node": (32_000_000, "MB")}
 """No common server has more."""
 
 

@@ -24,34 +24,37 @@ def recognises(lines: list[str]) -> bool:
 def rows(text: str) -> Rows:
     """Return a row per job."""
     found = Rows(text)
-    ads = _ads(text, found)
-    hosts = any("LastRemoteHost" in ad for _, ad in ads)  # else which jobs ran is told by their times
+    # Names of attributes are the same in small letters and in capitals.
+    ads = [(n, {name.lower(): value for name, value in ad.items()}) for n, ad in _ads(text, found)]
+    hosts = any("lastremotehost" in ad for _, ad in ads)  # else which jobs ran is told by their times
     for number, ad in ads:
         if _whole(ad, "JobUniverse") in (7, 12):
             found.skip("of the scheduler's or the local universe: it ran where it was submitted")
             continue
-        for name in ("RequestCpus", "RequestMemory", "RequestGpus", "RequestGPUs"):
-            if not re.fullmatch(r"[\d.]*", str(ad.get(name, ""))) and ad[name] != "undefined":
+        for name in ("RequestCpus", "RequestMemory", "RequestGpus"):
+            if not re.fullmatch(r"[\d.]*", str(ad.get(name.lower(), ""))) and ad[name.lower()] != "undefined":
                 found.note(f"{name} that is an expression says no number: it counts as not asked for")
         start = _whole(ad, "JobCurrentStartDate") or _whole(ad, "JobStartDate")
         end = _whole(ad, "CompletionDate") or _whole(ad, "EnteredCurrentStatus")
         wall = _whole(ad, "RemoteWallClockTime")
-        host = str(ad.get("LastRemoteHost", "")).rsplit("@", 1)[-1]
-        memory, gpus = _whole(ad, "RequestMemory"), _whole(ad, "RequestGpus") or _whole(ad, "RequestGPUs")
+        host = str(ad.get("lastremotehost", "")).rsplit("@", 1)[-1]
+        memory, gpus, cpus = (_whole(ad, f"Request{name}") for name in ("Memory", "Gpus", "Cpus"))
+        n = max(_whole(ad, "MaxHosts"), 1) if _whole(ad, "JobUniverse") == 11 else 1  # the parallel universe
+        cpus = max(cpus, 1)
         found.add(
             number,
-            JobID=f"{ad.get('ClusterId', '')}_{ad.get('ProcId', 0)}",
-            User=ad.get("Owner", ad.get("User", "")),
-            Account=ad.get("AccountingGroup", ""),
+            JobID=f"{ad.get('clusterid', '')}_{ad.get('procid', 0)}",
+            User=ad.get("owner", ad.get("user", "")),
+            Account=ad.get("accountinggroup", ""),
             Submit=_whole(ad, "QDate") or "",
             Start=start or "",
             End=end or "",
             ElapsedRaw=end - start if start and end else wall,
-            State=_STATES.get(str(ad.get("JobStatus", 4)), "COMPLETED"),
-            NNodes=1,
+            State=_STATES.get(str(ad.get("jobstatus", 4)), "COMPLETED"),
+            NNodes=n,
             **({"NodeList": (host or "unnamed") if start else ""} if hosts else {}),
-            ReqTRES=f"cpu={max(_whole(ad, 'RequestCpus'), 1)},mem={memory}M,node=1,gres/gpu={gpus}",
-            SubmitLine=f"condor_submit --nodes=1 --ntasks={max(_whole(ad, 'RequestCpus'), 1)}",
+            ReqTRES=f"cpu={cpus * n},mem={memory * n}M,node={n},gres/gpu={gpus * n}",
+            SubmitLine=f"condor_submit --nodes={n} --ntasks-per-node={cpus}",
         )
     found.note(
         "HTCondor's jobs have no time limit here; a job that was evicted and ran again is taken from its last start"
@@ -85,6 +88,6 @@ def _ads(text: str, found: Rows) -> list[tuple[int, dict[str, Any]]]:
 def _whole(ad: dict[str, Any], name: str) -> int:
     """Return an attribute's whole number; 0 where it is none, as of an expression."""
     try:
-        return int(float(ad.get(name, 0)))
+        return int(float(ad.get(name.lower(), 0)))
     except (TypeError, ValueError, OverflowError):
         return 0

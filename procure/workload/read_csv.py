@@ -13,6 +13,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import check_parquet, read_rows
 from procure.schemas import JOB, TASKS
+from procure.tables import as_floats
 from procure.text import counted, nearest, printable, short
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers, refuse_decades
@@ -40,7 +41,7 @@ def read_csv(path: str | Path, how: How) -> Imported:
     values = _times(log, how)
     for field in (*DURATIONS, WAIT):
         if field in mapping:
-            values[field] = seconds(_durations(log, field), mapping[field].unit or "s")
+            values[field] = _durations(log, field)
     if WAIT in values:
         wait = values.pop(WAIT)
         values["start_time"] = values["submit_time"] + np.where(wait >= 0, wait, np.nan)
@@ -96,13 +97,16 @@ def _table(path: str | Path, fields: str | None) -> pd.DataFrame:
 
 
 def _durations(log: _Log, field: str) -> np.ndarray:
-    """Return numbers, and seconds where a clock's ``D-HH:MM:SS`` stands."""
-    text = log.text(field)
+    """Return whole seconds: of numbers in the unit of the mapping, and of a clock's ``D-HH:MM:SS``."""
+    text, unit = log.text(field), log.mapping[field].unit or "s"
     if not bool(text.astype(str).str.contains(":", regex=False).any()):
-        return log.number(field)
+        return seconds(log.number(field), unit)
+    text = text.str.replace(r"^(\d+) days? (?=\d+:)", r"\1-", regex=True)
     found = by_value(text, lambda one: (nan if one.lower() in _NO_TIME else slurm_duration(one),), [float])[0]
+    number = as_floats(text)
+    found = np.where(np.isnan(number), found, seconds(number, unit))
     log.refuse(np.isnan(found) & ~absent(text), field, "a duration such as 8:00:00 or 2-00:00:00")
-    return found
+    return np.ceil(found)
 
 
 def _mapping(
@@ -160,7 +164,7 @@ def _times(log: _Log, how: How) -> dict[str, np.ndarray]:
         if how.clock in ("unix", "log"):
             values[field] = np.floor(log.number(field))
         else:
-            column, before = log.mapping[field].column, values.get("submit_time")
+            column, before = log.mapping[field].column, values.get("start_time", values.get("submit_time"))
             values[field] = unix_seconds(log.text(field), column, log.ledger, how.log_tz, before)
     if how.clock == "log":
         log.ledger.note("times are seconds of the log's own clock")

@@ -20,7 +20,7 @@ _LIMIT = re.compile(r"#BSUB\s+-W\s+(?:(\d+):)?(\d+)")
 
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is one of LSF."""
-    return bool(re.match(r'"JOB_[A-Z_0-9]+" "[\d.]+" \d+', lines[0]))
+    return bool(re.match(r'"(?:JOB|EVENT)_[A-Z_0-9]+" "[\d.]+" \d+', lines[0]))
 
 
 def rows(text: str) -> Rows:
@@ -49,7 +49,11 @@ def _take(found: Rows, number: int, line: str) -> None:
         times, star, one = host.partition("*")
         slots[one if star else host] += int(times) if star and times.isdigit() else 1
     started = int(fields[10]) > 0
-    gpus = _GPUS.search(f"{fields[13]} {command}")
+    if (n := slots.total()) > cpus:
+        found.note("jobs that asked for a range of slots (-n 4,16) are taken with those that they got")
+        cpus = n
+    # What bsub -gpu asked for stands in the effective resource requirement, near the end.
+    gpus = _GPUS.search(" ".join([fields[13], *rest[3:4], *rest[24:]]))
     limit = _LIMIT.search(command)
     n_nodes = max(len(slots), 1)
     each = int(gpus[1] or gpus[2]) * n_nodes if gpus else 0

@@ -11,7 +11,7 @@ from collections import Counter
 
 from procure.workload.rows import Rows, clock, duration
 
-_RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];[^;]*;")
+_RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;[A-Za-z];[^;]*;")
 _PAIR = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
 _MB = {"b": 1e-6, "kb": 1024 / 1e6, "mb": 1.048576, "gb": 1073.741824, "tb": 1099511.627776}
 _WORD_BYTES = 8
@@ -45,8 +45,10 @@ def _take(found: Rows, number: int, line: str) -> None:
     chunks = _chunks(asked.get("select", "") or asked.get("nodes", ""))
     # Torque writes its default ncpus=1 beside nodes=2:ppn=8.
     ppn = 0 if asked.get("select") else sum(n * int(c.get("ppn", 1)) for n, c in chunks)
-    cpus = max(int(asked.get("ncpus", 0)), sum(slots.values()), ppn, n_nodes)
-    gpus = int(asked.get("ngpus", 0)) or sum(n * int(c.get("ngpus", c.get("gpus", 0))) for n, c in chunks)
+    width = int(asked.get("mppwidth", 0))  # of a Cray, whose host is that of the launcher
+    n_nodes = max(n_nodes, -(-width // int(asked.get("mppnppn", width or 1))))
+    cpus = max(int(asked.get("ncpus", 0)), width * int(asked.get("mppdepth", 1)), sum(slots.values()), ppn, n_nodes)
+    gpus = _gpus(asked) or sum(n * _gpus(c) for n, c in chunks)
     memory = _memory(asked.get("mem", "")) or sum(n * _memory(c.get("mem", "")) for n, c in chunks)
     memory = memory or cpus * _memory(asked.get("pmem", ""))
     if _unlike(chunks):
@@ -87,9 +89,9 @@ def _line(chunks: list[tuple[int, dict[str, str]]], place: str) -> str:
     words = [f"qsub --ntasks={n} --cpus-per-task={what.get('ncpus', '1')}"]
     words += ["--exclusive"] if "excl" in place else []
     words += [f"--nodes={1 if 'pack' in place else n}"] if re.search(r"pack|scatter", place) else []
-    memory, gpus = _memory(what.get("mem", "")), what.get("ngpus", "0")
+    memory, gpus = _memory(what.get("mem", "")), _gpus(what)
     words += [f"--mem-per-task={math.ceil(memory)}M"] if memory else []
-    return " ".join(words + [f"--gpus-per-task={gpus}"] * (gpus != "0"))
+    return " ".join(words + [f"--gpus-per-task={gpus}"] * (gpus > 0))
 
 
 def _unlike(chunks: list[tuple[int, dict[str, str]]]) -> bool:
@@ -120,9 +122,13 @@ def _chunks(text: str) -> list[tuple[int, dict[str, str]]]:
     return found
 
 
+def _gpus(asked: dict[str, str]) -> int:
+    return max(int(asked.get(name, 0)) for name in ("ngpus", "gpus", "naccelerators"))
+
+
 def _memory(text: str) -> float:
-    """Return MB of ``4gb`` (powers of 1,024), ``100mw`` (words) or bytes; 0 where there is none."""
-    match = re.fullmatch(r"(\d+)([kmgt]?)([bw]?)", text.lower())
+    """Return MB of ``4gb`` (powers of 1,024), ``100mw`` (words) or bytes; 0 of no text, an error of any other."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt]?)i?([bw]?)", text.lower() or "0")
     if not match:
-        return 0.0
-    return int(match[1]) * _MB[f"{match[2]}b"] * (_WORD_BYTES if match[3] == "w" else 1)
+        raise ValueError(text)
+    return float(match[1]) * _MB[f"{match[2]}b"] * (_WORD_BYTES if match[3] == "w" else 1)

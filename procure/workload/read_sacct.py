@@ -17,7 +17,7 @@ from procure.tables import with_clock_of
 from procure.text import counted, printable
 from procure.workload.clock import unix_seconds
 from procure.workload.het_jobs import join_het_jobs
-from procure.workload.ledger import Imported, Ledger, cancelled_in_queue, log_bytes, numbers, refuse_decades
+from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers, refuse_decades
 from procure.workload.log_settings import How
 from procure.workload.rows import Rows
 from procure.workload.sacct_json import json_rows
@@ -48,7 +48,7 @@ _TEXTS = {
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
 _THOUSANDS = re.compile(r"^\d+(?:\.\d+)?[KM]$")
 """A number such as 2K, of 1,024 each."""
-_STEP = re.compile(r"^[^\[]*\.(?:\d+|batch|extern|interactive|0x[0-9a-f]+)", re.IGNORECASE)
+_STEP = re.compile(r"^[^\[]*\.")
 """Behind a point; in an array's list points say that it was cut."""
 
 
@@ -106,7 +106,7 @@ class _Log(NamedTuple):
         if text is None:
             return None
         seconds = by_value(text, lambda value: (slurm_duration(value),), [float])[0]
-        self.ledger.refuse(np.isnan(seconds), name, text, "a duration D-HH:MM:SS")
+        self.ledger.refuse(np.isnan(seconds) & ~absent(text), name, text, "a duration D-HH:MM:SS")
         return seconds
 
     def tres(self, name: str) -> dict[str, np.ndarray]:
@@ -304,7 +304,8 @@ def _times(log: _Log, tz: str | None) -> dict[str, np.ndarray]:
     for field, name in (("eligible_time", "Eligible"), ("start_time", "Start"), ("end_time", "End")):
         text = log.pick(name) if name == "Eligible" else log.need(name)
         if text is not None:
-            times[field] = unix_seconds(text, name, log.ledger, tz, times["submit_time"])
+            before = np.fmax(times["submit_time"], times.get("start_time", times["submit_time"]))
+            times[field] = unix_seconds(text, name, log.ledger, tz, before)
     return times
 
 
@@ -325,12 +326,10 @@ def _elapsed(log: _Log, times: dict[str, np.ndarray]) -> np.ndarray:
 
 def _limit(log: _Log) -> np.ndarray:
     """Return the limit in seconds, 0 where there is none or the file does not say."""
-    raw = log.pick("TimelimitRaw")
-    if raw is None:
-        written = log.duration("Timelimit")
-        return np.zeros(len(log.frame)) if written is None else np.nan_to_num(written)
-    minutes = raw.where(~raw.str.strip().str.upper().isin(["UNLIMITED", "PARTITION_LIMIT"]), "")
-    return np.nan_to_num(numbers(minutes, "TimelimitRaw", log.ledger)) * 60
+    name = "TimelimitRaw" if log.pick("TimelimitRaw") is not None else "Timelimit"
+    minutes = pd.to_numeric(log.text(name), errors="coerce").to_numpy(float) * 60
+    written = log.duration(name)
+    return np.nan_to_num(minutes if written is None else _first(minutes, written))
 
 
 def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -> tuple[dict[str, np.ndarray], Seen]:

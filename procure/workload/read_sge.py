@@ -8,6 +8,7 @@ from procure.workload.rows import Rows, clock, duration
 
 _FEWEST = 43  # of version 6.1; later ones have more at the end
 _PE_TASK = re.compile(r"\d+\.[A-Za-z]\S*")
+_GPUS = re.compile(r"-l\s+(?:\S*,)?(?:nvidia_|num_)?(?:n?gpus?|cuda)(?:_cards?)?=(\d+)", re.IGNORECASE)
 _BETWEEN = re.compile(r"(?<!\\):")
 _MILLISECONDS = 10**12
 _WITH_PE = "jobs with a parallel environment: the log names their first node only, so each counts as of one node"
@@ -16,7 +17,7 @@ _WITH_PE = "jobs with a parallel environment: the log names their first node onl
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is one of Grid Engine."""
     fields = _BETWEEN.split(next((line for line in reversed(lines) if not line.startswith("#")), ""))
-    return len(fields) >= _FEWEST and all(fields[i].isdigit() for i in (5, 7, 8, 9, 10))
+    return len(fields) >= _FEWEST and all(fields[i].isdigit() for i in (5, 8, 9, 10))
 
 
 def rows(text: str) -> Rows:
@@ -38,10 +39,14 @@ def _take(found: Rows, number: int, line: str) -> None:
         return
     options = ":".join(fields[39:])  # may hold colons, too (-l h_rt=1:00:00)
     slots, task = max(int(fields[34]), 1), fields[35]
-    gpus = re.search(r"\b(?:gpu|gpus|ngpus|nvidia_gpu)=(\d+)", options)
+    gpus = _GPUS.search(options)
     limit = re.search(r"\b[hs]_rt=([\d:]+)", options)
     if slots > 1:
         found.note(_WITH_PE)
+    if gpus is None and re.search(r"-l\s+\S*gpu", options, re.IGNORECASE):
+        found.note(
+            "careful: what -l says of GPUs without a number, such as gpu=TRUE, is not read: such jobs ask for none"
+        )
     if gpus:
         found.note("GPUs are taken as those of the whole job, where -l asks for them")
     found.add(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 
 from procure.text import counted
@@ -55,11 +56,13 @@ def rows(text: str) -> Rows:
         limit = row.get("timelimit", "")
         asked, got = (_tres(row.get(name), "" if _names_gres(row) else gpus) for name in ("tres_req", "tres_alloc"))
         task = row.get("id_array_task", "")
-        array, het = row.get("id_array_job", "0"), row.get("het_job_id", "0")
+        array, het = row.get("id_array_job", "0"), row.get("het_job_id", row.get("pack_job_id", "0"))
         job_id = f"{array}_{task}" if array not in ("0", "") and task not in _NO_VALUE else row["id_job"]
         found.add(
             number,
-            JobID=f"{het}+{row.get('het_job_offset', '0')}" if het not in ("0", *_NO_VALUE) else job_id,
+            JobID=f"{het}+{row.get('het_job_offset', row.get('pack_job_offset', '0'))}"
+            if het not in ("0", *_NO_VALUE)
+            else job_id,
             JobName=row.get("job_name", ""),
             User=row.get("user", "") or row.get("id_user", ""),
             Account=row.get("account", ""),
@@ -79,7 +82,7 @@ def rows(text: str) -> Rows:
             ReqGRES=row.get("gres_req", ""),
             AllocGRES=row.get("gres_alloc", ""),
             NNodes=row.get("nodes_alloc", ""),
-            NodeList=_nodes(row.get("nodelist", "")),
+            **({"NodeList": _nodes(row["nodelist"])} if "nodelist" in row else {}),
             SubmitLine=row.get("submit_line", ""),
             Constraints=row.get("constraints", ""),
             Priority=row.get("priority", "") if row.get("priority", "").isdigit() else "",
@@ -89,9 +92,9 @@ def rows(text: str) -> Rows:
 
 def _memory(text: str) -> str:
     """Write the request as sacct does: the highest bit says that it is per CPU."""
-    if not text.isdigit() or text in _NO_VALUE:
+    if not re.fullmatch(r"-?\d+", text) or text in _NO_VALUE:
         return ""
-    amount = int(text)
+    amount = int(text) % 2**64  # a signed column has the highest bit as a minus
     return f"{amount - _PER_CPU}Mc" if amount >= _PER_CPU else f"{amount}Mn"
 
 

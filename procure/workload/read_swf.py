@@ -142,7 +142,7 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.Da
     comments, rows, body, bad, most = list[str](), array("q"), io.BytesIO(), list[tuple[int, int]](), 0
     number = 0
     for piece in io.BytesIO(log_bytes(path)):  # line by line: lists of all would take as much memory as the table
-        for line in piece.decode("utf-8", errors="replace").splitlines():
+        for line in piece.decode("utf-8", errors="replace").rstrip("\r\n").split("\r"):
             number += 1
             text = line.lstrip()
             if text.startswith(";"):

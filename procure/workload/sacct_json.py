@@ -68,6 +68,7 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
         "State": _text(current[0] if isinstance(current, list) and current else current),
         "Reason": _text(state.get("reason")),
         "ReqCPUS": _number(required.get("CPUs")),
+        "ReqMem": _memory(required),
         "ReqTRES": _tres(tres.get("requested")),
         "AllocTRES": _tres(tres.get("allocated")),
         "NNodes": _number(job.get("allocation_nodes")),
@@ -109,6 +110,13 @@ def _number(value: Any) -> str:
     if isinstance(value, dict):
         value = value.get("number") if value.get("set", True) and not value.get("infinite") else None
     return "" if value is None or isinstance(value, bool) else str(value)
+
+
+def _memory(required: Mapping[str, Any]) -> str:
+    """Write the request as sacct does, where the job names no TRES."""
+    of_cpu, of_node = (_number(required.get(f"memory_per_{name}")) for name in ("cpu", "node"))
+    node = of_node or _number(required.get("memory"))  # of Slurm 20.11, whose highest bit says that it is per CPU
+    return f"{of_cpu}Mc" if of_cpu not in ("", "0") else f"{node}Mn" if node else ""
 
 
 def _tres(items: Any) -> str:

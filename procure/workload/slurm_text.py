@@ -179,16 +179,16 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
     """
     found, typed = dict[str, float](), dict[str, float]()
     for item in filter(None, text.split(",")):
-        key, _, value = item.partition("=")
+        key, _, value = item.removeprefix("gres/").partition("=")
         if key == "mem":
             found[key] = slurm_memory(value)[0]
-        elif key in ("cpu", "node", "gres/gpu") or key.startswith("gres/gpu:"):
+        elif key in ("cpu", "node", "gpu") or key.startswith("gpu:"):
             held = typed if ":" in key else found
-            held[key.removeprefix("gres/gpu:")] = float(value) if value.replace(".", "", 1).isdigit() else math.nan
+            held[key.removeprefix("gpu:")] = float(value) if value.replace(".", "", 1).isdigit() else math.nan
     bad = (bool(text) and "=" not in text) or not all(abs(n) < 2**53 for n in (*found.values(), *typed.values()))
     if bad:
         return math.nan, math.nan, math.nan, math.nan, "", True
-    gpus = max(found.get("gres/gpu", 0.0), sum(typed.values())) if found or typed else math.nan
+    gpus = max(found.get("gpu", 0.0), sum(typed.values())) if found or typed else math.nan
     cpu, mem, node = (found.get(name, math.nan) for name in ("cpu", "mem", "node"))
     return cpu, mem, node, gpus, next(iter(typed)) if len(typed) == 1 else "", False
 
