@@ -43,7 +43,7 @@ pytestmark = pytest.mark.plain
 
 MANY = int(os.environ.get("PROCURE_TEST_CASES", "20"))
 
-CONF = """ClusterName=lab SelectType=select/cons_tres
+CONF = """ClusterName=lab SelectType=select/cons_tres GresTypes=gpu
 NodeName=DEFAULT CPUs=8 RealMemory=16000
 NodeName=n[1-3] Feature=ib,old Weight=10
 NodeName=g1 CPUs=16 Gres=gpu:a100:4

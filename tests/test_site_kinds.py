@@ -129,7 +129,7 @@ def test_models_of_an_untyped_number_come_from_gres_conf(site):
     """Two of each of two models; GPUs that the node's line lacks are none, and said."""
     gres = "".join(f"NodeName=n1 Name=gpu Type={t} File=/dev/nvidia{i}\n" for i, t in enumerate(["a", "a", "b", "b"]))
     found = site(
-        "NodeName=n1 CPUs=8 Gres=gpu:4,shard:8\nNodeName=n2 CPUs=8\n" + ALL,
+        "GresTypes=gpu,shard\nNodeName=n1 CPUs=8 Gres=gpu:4,shard:8\nNodeName=n2 CPUs=8\n" + ALL,
         gres__conf=gres + "NodeName=n2 Name=gpu Type=c File=/dev/nvidia[0-1]\n",
     )
     assert found.nodes[["gpus", "gpu_type"]].to_numpy().tolist() == [[4, "2x a + 2x b"], [0, ""]]
@@ -259,6 +259,9 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (f"NodeName=n1 CPUs=24 Sockets=2 CoresPerSocket=6 RealMemory=9\n{ALL}", "CPUs", "12"),
         (f"NodeName=n1 CPUs=9 RealMemory=9 State=CLOUD\n{ALL}", "State", "CLOUD"),
         (f"FastSchedule=0\n{NODES}{ALL}", "FastSchedule", "report"),
+        (f"NodeName=n1 CPUs=9 RealMemory=9 Gres=gpu:2\n{ALL}", "node n1 gres", "GresTypes"),
+        (f"AccountingStorageEnforce=2\n{NODES}{ALL}", "associations", "assoc"),
+        (f"AccountingStorageEnforce=YES\n{NODES}{ALL}", "AccountingStorageEnforce", "nothing"),
         (f"SelectType=\n{NODES}{ALL}", "SelectType", "linear"),
         (f"SelectTypeParameters=CR_Core,CR_ONE_TASK_PER_CORE\nNodeName=n1 CPUs=8 ThreadsPerCore=2\n{ALL}",
          "SelectTypeParameters cr_one_task_per_core", "core"),
@@ -286,6 +289,9 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
     [
         ("qos__txt", "Name|Flags|\nnormal||\nq|NoReserve,DenyOnLimit|\n", "flags", "flag"),
         ("all__cfg", "Cluster - 'c':MaxJobs=5\nParent - 'root'\nAccount - 'a':FairShare=1\n", "maxjobs", "cluster"),
+        ("all__cfg", "Cluster - 'c'\nParent - 'root'\nAccount - 'a':GrpTRES=gres/gpu:v=4\n", "grptres", "gres/gpu:v"),
+        ("assoc__txt", "# of today\nAccount|User|GrpJobs|\nroot||2|\n", "grpjobs", "cluster"),
+        ("make__sh", "sacctmgr -i modify cluster c set GrpJobs=3\n", "grpjobs", "cluster"),
         ("make__sh", "sacctmgr -i add account a\nsacctmgr -i add account $x\n", "line", "variable"),
         ("resv__txt", RESERVATION + "Users=-bob\n",
          "reservation r", "who"),
@@ -308,6 +314,27 @@ def test_what_the_database_says_beyond_the_model_is_named(site, name, text, sett
     """Flags, limits of a whole cluster, variables of a shell, who may not use a reservation."""
     told = site(NODES + ALL, **{name: text}).rules.not_understood
     assert [one for one in told if one.setting == setting and word in one.effect]
+
+
+def test_what_stands_in_several_places(site):
+    """As Slurm 22.05 decides: Priority above its parts, memory per node above that per CPU, a line above DEFAULT."""
+    found = site(
+        "NodeName=DEFAULT Feature=x CPUs=8 RealMemory=8000\nNodeName=n1 Features=y\nNodeName=n2\n"
+        "PartitionName=DEFAULT PriorityTier=3 PriorityJobFactor=5 DefMemPerCPU=100\n"
+        "PartitionName=p Nodes=All Default=YES Priority=9 DefMemPerNode=500\n",
+        nodes__conf__old="NodeName=o CPUs=1\n",
+        assoc__txt="Account|User|Flags|\na||Deleted|\nb|||\n",
+    )
+    (one,) = found.rules.partitions
+    assert found.nodes["features"].tolist() == ["y", "x"] and one.nodes == "ALL"
+    assert (one.priority_tier, one.priority_job_factor) == (9, 9)
+    table = jobs(1, cpus_per_node=4, mem_mb_per_node=0)
+    assert Known(found.rules, found.nodes, table).memory(table["cpus_per_node"].to_numpy()).tolist() == [500]
+    assert "nodes.conf.old" in document(found)["unread_files"]
+    assert [each.account for each in found.rules.associations] == ["b"]
+    for name in ("<HOST>", "$NODE", "'n1'"):
+        with pytest.raises(TableError, match="host list"):
+            site(f"NodeName={name} CPUs=1 RealMemory=1\n{ALL}")
 
 
 def test_a_topology_as_slurm_reads_it(site):

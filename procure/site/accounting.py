@@ -121,6 +121,7 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
         for gone in [one for one in found.associations if one[n] in names and of in ("", one[0])]:
             del found.associations[gone]
     elif kind == "cluster":
+        _say_cluster(given, where, found)
         if "qos" in given:
             found.cluster_qos = tuple(given["qos"].split(","))
     elif kind == "qos":
@@ -169,7 +170,8 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
         if not match:
             continue
         kind, who, rest = match.groups()
-        given = {key.lower(): value.strip("'") for key, value in re.findall(r":(\w+)=('[^']*'|[^:]*)", rest)}
+        pairs = re.findall(r":(\w+)=('[^']*'|(?:[^:]|(?<=gres/gpu):)*)", rest)
+        given = {key.lower(): value.strip("'") for key, value in pairs}
         where = f"{name}:{number}"
         if kind == "Parent":
             parent = who
@@ -177,9 +179,7 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
             take_qos(found.qos.setdefault(who, {"name": who}), given, where, found)
         elif kind == "Cluster":
             found.cluster_qos = tuple(filter(None, given.get("qos", "").split(",")))
-            effect = "a limit of the whole cluster is not applied: more jobs may start than in Slurm"
-            for key in sorted(given.keys() & _LIMITS.keys()):
-                found.say(key, given[key], where, effect)
+            _say_cluster(given, where, found)
         elif kind == "Account":
             record = _assoc(found, who)
             record["parent"] = parent
@@ -193,7 +193,7 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
 
 def _take_table(name: str, text: str, found: Accounting) -> None:
     """Take ``sacctmgr show qos|assoc|event|reservation --parsable``, or ``sshare --parsable``."""
-    (_, first), *lines = ((n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip())
+    (_, first), *lines = ((n, line) for n, line in enumerate(text.splitlines(), 1) if re.match(r"\s*[^#\s]", line))
     header = [word.strip().lower().replace(" ", "") for word in first.split("|")]
     header = [_HEADINGS.get(word, word) for word in header]
     header = [word if "account" in header or word != "defaultaccount" else "account" for word in header]  # show user
@@ -207,6 +207,8 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
     above: list[tuple[int, str]] = []  # accounts above the row, by how far their names are set in (show assoc tree)
     for (where, row), (_, line) in zip(rows, lines, strict=True):
         if len(clusters) > 1 and row.get("cluster", "").strip().lower() != mine:
+            continue
+        if "Deleted" in row.get("flags", "") or row.get("deleted") == "1":  # withdeleted
             continue
         if line.count("|") + 1 != len(header) or not (row.get("account") or row.get("name") or "timestart" in header):
             found.say("line", line[:80], where, "not a row of the table above it")
@@ -250,6 +252,14 @@ def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, st
             each["default"] = True
         if user or given["account"] != "root":
             take_assoc(each, given, where, found)
+        else:
+            _say_cluster(given, where, found)
+
+
+def _say_cluster(given: dict[str, str], where: str, found: Accounting) -> None:
+    effect = "a limit of the whole cluster is not applied: more jobs may start than in Slurm"
+    for key in sorted(given.keys() & _LIMITS.keys()):
+        found.say(key, given[key], where, effect)
 
 
 def _held_qos(record: dict[str, Any], found: Accounting) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ def _kind(path: Path, text: str) -> str:
     if _is_table(lines[0]) or _is_aligned(lines):
         return "accounting"
     for key, kind in _BLOCKS.items():
-        if head.lower().startswith(f"{key}="):
+        if head.lower().startswith(f"{key}=") and ".conf" not in path.name:  # as in a copy, nodes.conf.old
             return kind
     return ""
 
@@ -229,6 +229,8 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
         if include:
             _include(path, include[1], where, found, included, depth)
         elif key:
+            if "features" in record:  # another name of it
+                record.setdefault("feature", record.pop("features"))
             if record[key].upper() == "DEFAULT":
                 defaults[key] |= record
             else:

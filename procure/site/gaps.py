@@ -9,7 +9,7 @@ from typing import Any
 from procure.site.accounting import Accounting
 from procure.site.conf import Configuration, Record
 from procure.site.model import NotUnderstood, gaps_of
-from procure.site.rows import NO_EFFECT, NODES, SETTINGS, UNSET, Row, taken, words
+from procure.site.rows import NO_EFFECT, NODES, SETTINGS, UNSET, Row, enforced, taken, words
 from procure.workload.slurm_text import MODEL, expand_nodes
 
 GPU = re.compile(rf"gpu(?::(?!no_consume)({MODEL}))?(?:[:=](\d+))?")
@@ -19,15 +19,18 @@ GPU = re.compile(rf"gpu(?::(?!no_consume)({MODEL}))?(?:[:=](\d+))?")
 def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]:
     """Name the files that the configuration goes by and that do not stand beside it."""
     get = found.settings.get
-    enforced = {"associations", "limits", "qos", "safe", "all"} & set(words(get("accountingstorageenforce", "")))
+    enforce = enforced(get("accountingstorageenforce", ""))
+    limits = {"associations", "limits", "qos", "safe", "all"} & set(enforce)
+    odd = ",".join(word for word in enforce if word not in (*limits, "0", "none", "wckeys", "nojobs", "nosteps"))
     shares = get("priorityweightfairshare", "0") != "0"
     ranks = get("priorityweightqos", "0") != "0" or get("preempttype", "").lower() == "preempt/qos"
     no_qos = not any("qos" in text.lower() or "Priority|" in text for _, text in found.accounting)
     put = "are unknown and bind nobody; put beside slurm.conf what `sacctmgr show {} --parsable` prints"
     gaps = gaps_of([
-        ((enforced or shares) and not accounting.associations, "associations", "",
+        ((limits or shares) and not accounting.associations, "associations", "",
          f"accounts, users and their limits {put.format('assoc tree')}"),
-        ((enforced or ranks) and no_qos, "QOS", "", f"QOS and their limits {put.format('qos')}"),
+        ((limits or ranks) and no_qos, "QOS", "", f"QOS and their limits {put.format('qos')}"),
+        (odd, "AccountingStorageEnforce", odd, "no word of Slurm's: it enforces nothing"),
         (not get("selecttype"), "SelectType", "",
          "not given: cons_tres is taken, as by Slurm since 21.08; before it was linear, whole nodes: write it"),
     ])  # fmt: skip
@@ -53,10 +56,12 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     other = sorted({item.partition(":")[0] for item in given if not GPU.fullmatch(item)} - {"", "N/A"})
     of = f"node {record['nodename'][:40]} gres"
     lines = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
-    none = "_shown" not in record and not any(item.startswith("gpu") for item in given)
+    shown, gpus = "_shown" in record, any(item.startswith("gpu") for item in given)
     return gaps_of([
         (other, of, ",".join(other), "not modelled: jobs that ask for it start as if there were enough of it"),
-        (none and any(each.get("name") == "gpu" for each in lines), of, "",
+        (gpus and not shown and "gpu" not in words(found.settings.get("grestypes", "")), of, "gpu",
+         "GresTypes does not name it: in Slurm no job gets these, here they do; add gpu to GresTypes"),
+        (not shown and not gpus and any(each.get("name") == "gpu" for each in lines), of, "",
          "gres.conf lists GPUs that its line does not have: Slurm gives out none, and so does procure"),
     ], record["_where"])  # fmt: skip
 

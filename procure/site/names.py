@@ -140,8 +140,9 @@ class Known:
 
     def memory_per_cpu(self) -> np.ndarray:
         """Return the default of memory per CPU, MB; 0 where a job asks for its memory or the default is per node."""
-        usual = self.site.select.def_mem_per_cpu_mb or 0
-        given = [e.def_mem_per_cpu_mb or (0 if e.def_mem_per_node_mb else usual) for e in self.site.partitions]
+        select = self.site.select  # of both Slurm takes that per node
+        usual = 0 if select.def_mem_per_node_mb else select.def_mem_per_cpu_mb or 0
+        given = [0 if e.def_mem_per_node_mb else e.def_mem_per_cpu_mb or usual for e in self.site.partitions]
         asked = self.jobs["mem_mb_per_node"].to_numpy(np.int64)
         if "mem_mb_per_task" in self.jobs:
             asked = np.maximum(asked, self.jobs["mem_mb_per_task"].to_numpy(np.int64))

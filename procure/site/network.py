@@ -15,7 +15,7 @@ from procure.files import read_bytes
 from procure.text import listed, short
 from procure.workload.slurm_text import expand_nodes
 
-_NAME = r"[^\[\],=\s]"
+_NAME = r"[^\[\],=\s$<>{}@%'\"]"  # without what stands in a template's place of a value
 _RANGE = r"\d{1,18}(?:-\d{1,18})?"
 _PART = rf"(?:{_NAME}+(?:\[{_RANGE}(?:,{_RANGE})*\]{_NAME}*)*)"
 _HOST_LIST = re.compile(rf"{_PART}(?:,{_PART})*")

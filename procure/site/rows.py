@@ -94,6 +94,11 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word.strip().lower() for word in text.split(",") if word.strip())
 
 
+def enforced(text: str) -> tuple[str, ...]:
+    """Read AccountingStorageEnforce, of which 1 and 2 are the old words."""
+    return tuple({"1": "associations", "2": "limits"}.get(word, word) for word in words(text))
+
+
 def names(text: str) -> tuple[str, ...]:
     """Read a list of names with commas."""
     return tuple(filter(None, (name.strip() for name in text.split(","))))
@@ -157,7 +162,7 @@ SETTINGS = (
     Row("priorityflags", "priority.flags", words),
     Row("priorityusageresetperiod", "priority.usage_reset", str.lower, "usage is not reset in a replay"),
     Row("clustername", "cluster"),
-    Row("accountingstorageenforce", "enforce", words),
+    Row("accountingstorageenforce", "enforce", enforced),
     Row("enforcepartlimits", "enforce_part_limits", lambda text: _ENFORCED.get(text.lower(), "no")),
     Row("licenses", "licenses", counts),
     Row("defmempercpu", "select.def_mem_per_cpu_mb", if_positive),
@@ -223,13 +228,13 @@ SCHEDULER = (
 
 _NOT_HELD = "not modelled: more jobs may start in the partition than in Slurm"
 PARTITION = (
-    Row("nodes", "nodes"),
+    Row("nodes", "nodes", lambda text: "ALL" if text.upper() == "ALL" else text),
     Row("default", "default", yes),
     Row("state", "state", str.lower),
-    Row("priority", "priority_tier", whole),
-    Row("priority", "priority_job_factor", whole),
     Row("prioritytier", "priority_tier", whole),
     Row("priorityjobfactor", "priority_job_factor", whole),
+    Row("priority", "priority_tier", whole),
+    Row("priority", "priority_job_factor", whole),
     Row("maxtime", "max_time", time_limit),
     Row("defaulttime", "default_time", time_limit),
     Row("maxnodes", "max_nodes", if_positive),
@@ -281,7 +286,7 @@ NODES = (
     Row("corespeccount", "reserved_cores", whole),
     Row("cpuspeclist", "reserved_cpus", lambda text: [int(n) for n in expand_nodes(f"[{text}]") if n.isdecimal()]),
     Row("weight", "weight", whole),
-    *(Row(name, "features") for name in ("availablefeatures", "activefeatures", "features", "feature")),
+    *(Row(name, "features") for name in ("availablefeatures", "activefeatures", "feature")),
 )
 """Of a line NodeName."""
 

@@ -110,7 +110,7 @@ def _resolve_node_sets(found: Configuration) -> None:
         named = host_names(record["nodes"], record["_where"]) if record.get("nodes") else []
         wanted = set(filter(None, record.get("feature", "").split(",")))
         for node in found.nodes if wanted else ():
-            features = set(re.split("[,|&]", node.get("feature", "") or node.get("features", "")))
+            features = set(re.split("[,|&]", node.get("feature", "")))
             named += expand_nodes(node["nodename"]) if wanted & features else []
         sets[record["nodeset"]] = list(dict.fromkeys(named))
     for record in found.partitions if sets else ():
@@ -196,11 +196,11 @@ def _site(
 
 
 def _refuse_unknown_nodes(found: Configuration, nodes: pd.DataFrame) -> None:
-    known = set(nodes["node_id"]) | {"ALL", "all"}
+    known = set(nodes["node_id"])
     for record in (*found.partitions, *found.down):
         text = record.get("nodes", record.get("downnodes", ""))
         missing = [name for name in (host_names(text, record["_where"]) if text else ()) if name not in known]
-        if missing:
+        if missing and text.upper() != "ALL":
             of = f"partition {record['partitionname']}" if "partitionname" in record else "DownNodes"
             raise TableError(
                 f"{record['_where']}: {of} names {counted(len(missing), 'node')} that "
