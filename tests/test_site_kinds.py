@@ -337,6 +337,21 @@ def test_what_stands_in_several_places(site):
             site(f"NodeName={name} CPUs=1 RealMemory=1\n{ALL}")
 
 
+def test_a_script_as_sacctmgr_takes_it(site):
+    """A command over two lines; several partitions; a change of all that a user, or an account, has."""
+    found = site(
+        f"{NODES}NodeSet=r1 Nodes=n1\nNodeSet=r2 Nodes=n2\n{ALL}PartitionName=q Nodes=r[1-2] MaxTime=-1\n",
+        make__sh="sacctmgr -i add accounts a \\\n  MaxJobs=4\nsacctmgr -i add user u account=a partition=p,q\n"
+        "sacctmgr -i add user v account=b\nsacctmgr -i modify user u set MaxJobs=2\n"
+        "sacctmgr -i modify user where account=b set MaxJobs=3\n",
+    )
+    of = {(each.account, each.user, each.partition): each.limits.max_jobs for each in found.rules.associations}
+    assert of == {("a", "", ""): 4, ("a", "u", "p"): 2, ("a", "u", "q"): 2, ("b", "v", ""): 3}
+    assert found.rules.partitions[1].nodes == "n1,n2" and found.rules.partitions[1].max_time is None
+    with pytest.raises(TableError, match=r"licenses.*number"):
+        site(f"Licenses=a:x\n{NODES}{ALL}")
+
+
 def test_a_topology_as_slurm_reads_it(site):
     """Spaces around =, lines that go on, nodes under no switch, words of TopologyParam."""
     found = site(

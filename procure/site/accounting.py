@@ -79,7 +79,12 @@ def _assoc(found: Accounting, account: str, user: str = "", partition: str = "")
 
 
 def _take_script(name: str, text: str, found: Accounting) -> None:
-    for number, raw in enumerate(text.splitlines(), 1):
+    held = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        raw, held = held + line, ""
+        if raw.endswith("\\"):
+            held = raw[:-1]
+            continue
         try:
             tokens = shlex.shlex(raw, posix=True, punctuation_chars=";&|")
             tokens.whitespace_split = True
@@ -100,6 +105,7 @@ def _take_script(name: str, text: str, found: Accounting) -> None:
 
 def _command(words: list[str], where: str, found: Accounting) -> None:
     verb, kind, rest = words[0].lower().replace("update", "modify"), words[1].lower(), words[2:]
+    kind = re.sub("(account|user)s$", r"\1", kind)
     target: dict[str, str] = {}
     given: dict[str, str] = {}
     part = given
@@ -151,14 +157,17 @@ def _take_user(
         if verb == "modify" or not accounts:
             held = [a for (a, u, _) in found.associations if u == user and (not accounts or a in accounts)]
             accounts = held or accounts
-        for account in accounts:
-            record = _assoc(found, account, user, target.get("partition", ""))
-            if account == default:
-                record["default"] = True
-            take_assoc(record, given, where, found)
+        for account, partition in itertools.product(accounts, target.get("partition", "").split(",")):
+            there = [each for key, each in found.associations.items() if key[:2] == (account, user)]
+            every = verb == "modify" and not partition and there
+            for record in every or [_assoc(found, account, user, partition)]:
+                if account == default:
+                    record["default"] = True
+                take_assoc(record, given, where, found)
     if not any(names) and verb == "modify":
+        of = target.get("account", "").split(",")
         for key, record in list(found.associations.items()):
-            if key[1]:
+            if key[1] and (of == [""] or key[0] in of):
                 take_assoc(record, given, where, found)
 
 

@@ -76,7 +76,7 @@ def seconds(text: str) -> int:
 
 def time_limit(text: str) -> int | None:
     """Read a limit of time; UNLIMITED and INFINITE are none."""
-    return None if text.upper() in ("UNLIMITED", "INFINITE", "NONE") else seconds(text)
+    return None if text.upper() in ("UNLIMITED", "INFINITE", "NONE", "-1") else seconds(text)
 
 
 def grace(text: str) -> int:
@@ -129,7 +129,7 @@ def billing_weights(text: str) -> dict[str, float]:
 def counts(text: str) -> dict[str, int]:
     """Read licenses such as ``matlab:10,ansys@server:5``; which server keeps them does not matter."""
     pairs = [re.split("[:=*]", item) for item in names(text)]
-    return {pair[0].partition("@")[0]: int(pair[1]) if len(pair) > 1 and pair[1].isdecimal() else 1 for pair in pairs}
+    return {pair[0].partition("@")[0]: whole(pair[1]) if len(pair) > 1 else 1 for pair in pairs}
 
 
 def mode_of(text: str) -> Mode | None:

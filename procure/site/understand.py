@@ -114,7 +114,7 @@ def _resolve_node_sets(found: Configuration) -> None:
             named += expand_nodes(node["nodename"]) if wanted & features else []
         sets[record["nodeset"]] = list(dict.fromkeys(named))
     for record in found.partitions if sets else ():
-        parts = re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", record.get("nodes", ""))
+        parts = host_names(record["nodes"], record["_where"]) if record.get("nodes") else []
         if any(part in sets for part in parts):
             every = [name for part in parts for name in sets.get(part, [part])]
             record["nodes"] = ",".join(dict.fromkeys(every))
