@@ -289,6 +289,7 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
     [
         ("qos__txt", "Name|Flags|\nnormal||\nq|NoReserve,DenyOnLimit|\n", "flags", "flag"),
         ("all__cfg", "Cluster - 'c':MaxJobs=5\nParent - 'root'\nAccount - 'a':FairShare=1\n", "maxjobs", "cluster"),
+        ("gres__conf", "Name=gpu File=/dev/nvidia[0-1]\n", "node g gres", "drains"),
         ("all__cfg", "Cluster - 'c'\nParent - 'root'\nAccount - 'a':GrpTRES=gres/gpu:v=4\n", "grptres", "gres/gpu:v"),
         ("assoc__txt", "# of today\nAccount|User|GrpJobs|\nroot||2|\n", "grpjobs", "cluster"),
         ("make__sh", "sacctmgr -i modify cluster c set GrpJobs=3\n", "grpjobs", "cluster"),
@@ -312,7 +313,8 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
 )  # fmt: skip
 def test_what_the_database_says_beyond_the_model_is_named(site, name, text, setting, word):
     """Flags, limits of a whole cluster, variables of a shell, who may not use a reservation."""
-    told = site(NODES + ALL, **{name: text}).rules.not_understood
+    more = "GresTypes=gpu\nNodeName=g CPUs=8 RealMemory=8000 Gres=gpu:3\n"
+    told = site(more + NODES + ALL, **{name: text}).rules.not_understood
     assert [one for one in told if one.setting == setting and word in one.effect]
 
 
@@ -350,6 +352,12 @@ def test_a_script_as_sacctmgr_takes_it(site):
     assert found.rules.partitions[1].nodes == "n1,n2" and found.rules.partitions[1].max_time is None
     with pytest.raises(TableError, match=r"licenses.*number"):
         site(f"Licenses=a:x\n{NODES}{ALL}")
+
+
+@pytest.mark.parametrize(("old", "new", "word"), [("2024-05-02T08", "now", "a time"), ("n1", "gone", "define")])
+def test_a_reservation_that_cannot_be_read_is_refused_with_its_line(site, old, new, word):
+    with pytest.raises(TableError, match=f"resv.txt:1.*reservation r.*{word}"):
+        site(NODES + ALL, resv__txt=RESERVATION.replace(old, new))
 
 
 def test_a_topology_as_slurm_reads_it(site):

@@ -50,6 +50,17 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
     return gaps
 
 
+def n_listed(node: str, found: Configuration) -> int:
+    """Count the GPUs that gres.conf lists for a node; 0 = none, or they are detected (AutoDetect)."""
+    lines = [*found.gres_of.get("", ()), *found.gres_of.get(node, ())]
+    if any(each.get("autodetect", "off").lower() != "off" for each in lines):
+        return 0
+    gpus = [each for each in lines if each.get("name") == "gpu"]
+    counts = [each.get("count", "") for each in gpus]
+    files = [len(expand_nodes(each.get("file", ""))) or 1 for each in gpus]
+    return sum(int(text) if text.isdecimal() else n for text, n in zip(counts, files, strict=True))
+
+
 def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     """Name what a node has besides GPUs, and GPUs that gres.conf lists and its line does not."""
     given = [item for item in re.sub(r"\([^)]*\)", "", record.get("gres", "")).split(",") if item]
@@ -57,7 +68,11 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     of = f"node {record['nodename'][:40]} gres"
     lines = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
     shown, gpus = "_shown" in record, any(item.startswith("gpu") for item in given)
+    listed = [0 if shown else n_listed(n, found) for n in expand_nodes(record["nodename"])]
+    n_given = sum(int(match[2] or 1) for item in given if (match := GPU.fullmatch(item)))
+    fewer = min((n for n in listed if n), default=n_given)
     return gaps_of([
+        (fewer < n_given, of, f"{fewer} of {n_given}", "GPUs are in gres.conf: Slurm drains the node, here it has all"),
         (other, of, ",".join(other), "not modelled: jobs that ask for it start as if there were enough of it"),
         (gpus and not shown and "gpu" not in words(found.settings.get("grestypes", "")), of, "gpu",
          "GresTypes does not name it: in Slurm no job gets these, here they do; add gpu to GresTypes"),

@@ -19,6 +19,8 @@ def unix_seconds(text: str, tz: str | None) -> int:
     """Return a time that Slurm prints by the clock of a zone, UTC without, as Unix s."""
     if text.isdecimal():
         return int(text)
+    if not text[:1].isdecimal():  # "now" and "today" are times to pandas
+        raise ValueError("no time")
     local = np.array([pd.Timestamp(text).timestamp()], np.int64)
     return int(from_local(local, tz)[0])
 

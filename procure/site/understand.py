@@ -197,11 +197,12 @@ def _site(
 
 def _refuse_unknown_nodes(found: Configuration, nodes: pd.DataFrame) -> None:
     known = set(nodes["node_id"])
-    for record in (*found.partitions, *found.down):
+    for record in (*found.partitions, *found.down, *found.reservations):
         text = record.get("nodes", record.get("downnodes", ""))
         missing = [name for name in (host_names(text, record["_where"]) if text else ()) if name not in known]
         if missing and text.upper() != "ALL":
-            of = f"partition {record['partitionname']}" if "partitionname" in record else "DownNodes"
+            kinds = (kind for kind in ("partition", "reservation") if f"{kind}name" in record)
+            of = next((f"{kind} {record[f'{kind}name']}" for kind in kinds), "DownNodes")
             raise TableError(
                 f"{record['_where']}: {of} names {counted(len(missing), 'node')} that "
                 f"no NodeName line defines, first {missing[0]}; define them, or take them out"
@@ -415,8 +416,13 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
 def read_reservation(record: Record, tz: str | None) -> Reservation:
     """Read a reservation; ``tz`` is the zone of its times, unless they are Unix seconds."""
 
-    def moment(text: str) -> int:
-        return unix_seconds(text, tz)
+    def moment(key: str) -> int:
+        try:
+            return unix_seconds(record[key], tz)
+        except ValueError:
+            where = f"{record.get('_where', '')}, reservation {record['reservationname']} {key}"
+            needed = "a time such as 2024-05-01T08:00:00 is needed"
+            raise TableError(f"{where}: {record[key]!r} was given; {needed}") from None
 
     def names(key: str) -> tuple[str, ...]:
         return tuple(filter(None, record.get(key, "").split(",")))
@@ -426,6 +432,6 @@ def read_reservation(record: Record, tz: str | None) -> Reservation:
         raise TableError(f"a reservation has no {missing[0]}; `scontrol show reservation` prints {', '.join(needed)}")
     nodes = "" if record.get("nodes", "") in ("(null)", "") else record["nodes"]
     return Reservation(
-        name=record["reservationname"], start=moment(record["starttime"]), end=moment(record["endtime"]),
+        name=record["reservationname"], start=moment("starttime"), end=moment("endtime"),
         nodes="" if of_cores(record) else nodes, flags=names("flags"), users=names("users"), accounts=names("accounts"),
     )  # fmt: skip
