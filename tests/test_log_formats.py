@@ -109,6 +109,13 @@ FIGURES = [
          .replace(" 0 10", ' 0 10 "rusage[ngpus_physical=2.00]"'), [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),
         ("sge", SGE.replace("sge:0:", "sge:-5:").replace(",gpu=", ",num_GPUs="),
          [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("sge", SGE.replace("h_rt=2:00:00,gpu=4 -pe mpi 16", "gpu=4,h_rt=7200").replace(":0:NONE:0", ":0.0:NONE:0"),
+         [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("sge", SGE.replace("h_rt=2:00:00,gpu=4 -pe mpi 16", "gpu=4,h_rt=2:00:00").replace(":0:NONE:0", ":0.0:NONE:0"),
+         [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("lsf", LSF.replace("run ", "run --ngpus=8 ").replace("rusage[ngpus_physical=2]", ""),
+         [["41", "ann", 3600, 9000, 2, 8, 0, 0]]),
+        ("pbs", TORQUE.replace("ncpus=1", "ncpus=1 Resource_List.mppnppn=0"), [["9.m", "bob", 100, 7200, 2, 2, 0, 0]]),
         ("condor", LONG.replace("Request", "request"), [["9_2", *ADA]]),
         ("condor", json.dumps([CONDOR | {"JobUniverse": 11, "MaxHosts": 2}]),
          [["9_2", "ann", 3600, 0, 2, 4, 2000, 1]]),
@@ -281,12 +288,34 @@ def test_a_step_of_any_name_and_a_limit_of_minutes(tmp_path):
     assert import_log(tmp_path / "log").jobs.equals(found.jobs)
 
 
+def test_a_record_that_stands_twice_is_one_job(tmp_path):
+    """Of files that overlap, also one of the job as it ran; a run time that is not said is that between the times."""
+    times = "1704186000|1704186600|1704190200|COMPLETED"
+    rows = [f"{n}|a|{times}|02:00:00|4|8G|1|{elapsed}" for n, elapsed in ((1, ""), (1, "01:00:00"), (2, "INVALID"))]
+    running = rows[0].replace("1704190200|COMPLETED", "Unknown|RUNNING")
+    found = sacct(tmp_path, *(f"{row}|shard:1" for row in (*rows, running)), header=f"{SACCT}|ReqGRES")
+    assert found.jobs[["job_id", "run_time"]].to_numpy().tolist() == [["1", 3600], ["2", 3600]]
+    assert found.dropped == {"the same record once more, as in joined files": 2}
+    assert any("2 jobs asked for a share of a GPU" in note for note in found.notes)
+
+
+def test_gpus_of_whole_pbs_nodes_and_their_model(tmp_path):
+    """GPUs that only the nodes given have, and the model that was asked for."""
+    text = PBS.replace(":ngpus=1", ":gpu_type=a100").replace(
+        "exec_host=a1", "exec_vnode=(a1:ncpus=8:ngpus=4)+(a2:ngpus=4) exec_host=a1"
+    )
+    (tmp_path / "log").write_text(text)
+    jobs = import_log(tmp_path / "log").jobs
+    assert jobs[["gpus_per_node", "gpu_type"]].to_numpy().tolist() == [[4, "a100"], [2, ""]]
+
+
 @pytest.mark.parametrize("required", [{"memory_per_cpu": 4096}, {"memory_per_node": 16_384}, {"memory": 2**63 + 4096}])
 def test_the_memory_of_json_without_tres(tmp_path, required):
-    time = {"submission": 1704186000, "start": 1704186600, "end": 1704190200, "elapsed": 3600}
+    time = {"submission": 1704186000, "start": 1704186600, "end": 1704190200}
     job = {"job_id": 5, "nodes": "n1", "allocation_nodes": 1, "time": time, "required": {"CPUs": 4} | required}
     (tmp_path / "log").write_text(json.dumps({"jobs": [job]}))
-    assert import_log(tmp_path / "log").jobs["mem_mb_per_node"].tolist() == [16_384]
+    jobs = import_log(tmp_path / "log").jobs
+    assert jobs[["mem_mb_per_node", "run_time"]].to_numpy().tolist() == [[16_384, 3600]]
 
 
 def test_the_hour_that_comes_twice_and_parts_of_seconds(tmp_path):

@@ -13,7 +13,7 @@ from collections import Counter
 from procure.workload.rows import Rows
 
 _DONE = "64"
-_GPUS = re.compile(r"ngpus(?:_physical|_excl_p|_shared)?\s*=\s*(\d+)|-gpu\s+\S*num=(\d+)")
+_GPUS = re.compile(r"rusage\[[^\]]*?\bngpus(?:_physical|_excl_p|_shared)?\s*=\s*(\d+)|-gpu\s+\S*num=(\d+)")
 _SPAN = re.compile(r"span\[\s*(hosts|ptile)\s*=\s*(\d+)")
 _LIMIT = re.compile(r"#BSUB\s+-W\s+(?:(\d+):)?(\d+)")
 

@@ -46,9 +46,14 @@ def _take(found: Rows, number: int, line: str) -> None:
     # Torque writes its default ncpus=1 beside nodes=2:ppn=8.
     ppn = 0 if asked.get("select") else sum(n * int(c.get("ppn", 1)) for n, c in chunks)
     width = int(asked.get("mppwidth", 0))  # of a Cray, whose host is that of the launcher
-    n_nodes = max(n_nodes, -(-width // int(asked.get("mppnppn", width or 1))))
+    n_nodes = max(n_nodes, -(-width // (int(asked.get("mppnppn", 0)) or width or 1)))
     cpus = max(int(asked.get("ncpus", 0)), width * int(asked.get("mppdepth", 1)), sum(slots.values()), ppn, n_nodes)
-    gpus = _gpus(asked) or sum(n * _gpus(c) for n, c in chunks)
+    held = re.findall(r"\b(?:ngpus|naccelerators)=(\d+)", told.get("exec_vnode", ""))  # of whole nodes, say
+    gpus = _gpus(asked) or sum(n * _gpus(c) for n, c in chunks) or sum(map(int, held))
+    models = {
+        c[name] for c in (asked, *(what for _, what in chunks)) for name in ("gpu_type", "gpu_model") if name in c
+    }
+    model = f":{models.pop()}" if len(models) == 1 else ""
     memory = _memory(asked.get("mem", "")) or sum(n * _memory(c.get("mem", "")) for n, c in chunks)
     memory = memory or cpus * _memory(asked.get("pmem", ""))
     if _unlike(chunks):
@@ -69,7 +74,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         State="COMPLETED" if told.get("Exit_status", "0") == "0" else "FAILED",
         NNodes=n_nodes,
         NodeList=",".join(hosts),
-        ReqTRES=f"cpu={cpus},mem={memory:.0f}M,node={n_nodes},gres/gpu={gpus}",
+        ReqTRES=f"cpu={cpus},mem={memory:.0f}M,node={n_nodes},gres/gpu{model}={gpus}",
         SubmitLine=_line(chunks, asked.get("place", "free")) if asked.get("select") else "",
     )
 

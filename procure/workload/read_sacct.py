@@ -153,6 +153,10 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     order = _in_order(job_id, times)
     earlier = np.zeros(len(order), dtype=bool)
     known = order[ledger.keep[order.index]]
+    again = np.zeros(len(order), dtype=bool)
+    again[known.index[known.duplicated(["job_id", "submit", "start"], keep="last")]] = True
+    ledger.drop(again, "the same record once more, as in joined files")
+    known = order[ledger.keep[order.index]]
     earlier[known.index[known.duplicated("job_id", keep="last")]] = True
     nodes = log.pick("NodeList")
     node_ids = None if nodes is None else node_names(nodes)
@@ -313,15 +317,17 @@ def _in_order(job_id: pd.Series, times: dict[str, np.ndarray]) -> pd.DataFrame:
     """Return the JobIDs in order of submission and start: an unknown submission is first, no start is last."""
     submit = np.nan_to_num(times["submit_time"], nan=-np.inf)
     start = np.nan_to_num(times["start_time"], nan=np.inf)
-    rows = pd.DataFrame({"job_id": job_id, "submit": submit, "start": start})
-    return rows.sort_values(["submit", "start"], kind="stable")
+    end = np.nan_to_num(times["end_time"], nan=-np.inf)  # a record of the job as it ran, before that of its end
+    rows = pd.DataFrame({"job_id": job_id, "submit": submit, "start": start, "end": end})
+    return rows.sort_values(["submit", "start", "end"], kind="stable")
 
 
 def _elapsed(log: _Log, times: dict[str, np.ndarray]) -> np.ndarray:
     if log.pick("ElapsedRaw") is not None:
         return _first(log.number("ElapsedRaw"), times["end_time"] - times["start_time"])
-    written = log.duration("Elapsed")
-    return times["end_time"] - times["start_time"] if written is None else written
+    written, between = log.duration("Elapsed"), times["end_time"] - times["start_time"]
+    unsaid = log.text("Elapsed").str.upper().isin(["", "INVALID"])
+    return between if written is None else _first(np.where(unsaid, np.nan, written), between)
 
 
 def _limit(log: _Log) -> np.ndarray:
@@ -388,7 +394,7 @@ def _gpus(
                 f"{counted(found, 'job')} got GPUs that their request does not name: what they got is taken"
             )
         each, model = np.where(more, n, each), np.where(more, kind, model)
-    told = log.text("ReqTRES") + " " + log.text("AllocTRES") + " " + log.text("AllocGRES")
+    told = log.text("ReqTRES").str.cat([log.text(name) for name in ("AllocTRES", "ReqGRES", "AllocGRES")], " ")
     shares = told.str.contains(r"\b(?:shard|mps)\b").to_numpy(bool) & (each == 0) & log.ledger.keep
     if shares.any():
         n_jobs = counted(int(shares.sum()), "job")

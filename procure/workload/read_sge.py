@@ -40,7 +40,7 @@ def _take(found: Rows, number: int, line: str) -> None:
     options = ":".join(fields[39:])  # may hold colons, too (-l h_rt=1:00:00)
     slots, task = max(int(fields[34]), 1), fields[35]
     gpus = _GPUS.search(options)
-    limit = re.search(r"\b[hs]_rt=([\d:]+)", options)
+    limit = re.search(r"\b[hs]_rt=(\d+(?::\d+(?![\d.]))*)", options)  # the next field is of decimals
     if slots > 1:
         found.note(_WITH_PE)
     if gpus is None and re.search(r"-l\s+\S*gpu", options, re.IGNORECASE):

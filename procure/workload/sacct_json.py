@@ -64,7 +64,7 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
         "JobName": _text(job.get("name")),
         "User": _text(job.get("user")) or _text(association.get("user")),
         "TimelimitRaw": "UNLIMITED" if unlimited else _number(limit),
-        "ElapsedRaw": _number(time.get("elapsed")) or "0",
+        "ElapsedRaw": _number(time.get("elapsed")),
         "State": _text(current[0] if isinstance(current, list) and current else current),
         "Reason": _text(state.get("reason")),
         "ReqCPUS": _number(required.get("CPUs")),
