@@ -249,9 +249,13 @@ def test_what_other_tools_make_of_sacct_is_read(tmp_path):
     assert plain[["n_nodes", "cpus_per_node", "run_time"]].to_numpy().tolist() == [[2048, 2, 3600]]
     again = sacct(tmp_path, "|".join(row), SACCT, "|".join(["2", *row[1:]])).jobs
     assert again[["n_nodes", "cpus_per_node"]].to_numpy().tolist() == [[2048, 2]] * 2
-    with (tmp_path / "log.csv").open("w", newline="") as file:
-        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([[*SACCT.split("|"), "ReqTRES", "JobName"], row + more])
-    assert import_log(tmp_path / "log.csv").jobs.equals(plain)
+    for mark, last in ((",", "JobName"), ("|", "TresPerNode")):
+        with (tmp_path / "log.csv").open("w", newline="") as file:
+            rows = [[*SACCT.split("|"), "ReqTRES", last], [*row, more[0], 'gres:gpu "2"']]
+            csv.writer(file, delimiter=mark, quoting=csv.QUOTE_ALL).writerows(rows)
+        found = import_log(tmp_path / "log.csv")
+        assert found.jobs[FIGURES].equals(plain[FIGURES])
+    assert any("column tresper" in one for one in found.warnings)
 
 
 def test_a_file_without_a_header_is_read_by_named_fields(tmp_path):

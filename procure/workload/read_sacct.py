@@ -271,7 +271,7 @@ def _in_rows(lines: list[str], body: list[int], delimiter: str) -> list[int]:
 
 def _cells(line: str, delimiter: str) -> list[str]:
     """Split a row; quotation marks hold a cell together as other tools write CSV, while sacct's own | needs none."""
-    quoted = delimiter != "|" and '"' in line
+    quoted = '"' in line and (delimiter != "|" or line[0] == '"')
     return next(csv.reader([line], delimiter=delimiter)) if quoted else line.split(delimiter)
 
 
@@ -394,6 +394,11 @@ def _gpus(
                 f"{counted(found, 'job')} got GPUs that their request does not name: what they got is taken"
             )
         each, model = np.where(more, n, each), np.where(more, kind, model)
+    other = [one for one in log.frame if re.search("gpu|tresper", one) and not log.text(one).isin(["", "0"]).all()]
+    if other and not each.any():
+        log.ledger.warnings.append(
+            f"no job asks for a GPU, as column {printable(other[0])} is not read; ReqTRES, AllocTRES and AllocGRES are"
+        )
     told = log.text("ReqTRES").str.cat([log.text(name) for name in ("AllocTRES", "ReqGRES", "AllocGRES")], " ")
     shares = told.str.contains(r"\b(?:shard|mps)\b").to_numpy(bool) & (each == 0) & log.ledger.keep
     if shares.any():
