@@ -433,6 +433,21 @@ def test_numbered_resources_are_gpus_or_said(tmp_path):
     assert any("resource 1004, which 1 job asked for, is not read" in one for one in found.notes)
 
 
+def test_clusters_and_memory_of_slurmdbd(tmp_path):
+    """Jobs of two clusters are not one; memory of a rounded number is refused, that of a decimal column read."""
+    first, row, _ = SLURMDBD.splitlines()
+    row = row.replace("9223372036854779908", "4000.0").replace("gpu:a100:2", "gpu:2")
+    path = tmp_path / "log.csv"
+    path.write_text(f"{first.replace('gres_req', 'gres_used')},cluster\n{row},a\n{row},b\n")
+    with pytest.raises(TableError, match="jobs of 2 clusters"):
+        import_log(path)
+    jobs = import_log(path, cluster="b").jobs
+    assert jobs[["mem_mb_per_node", "gpus_per_node"]].to_numpy().tolist() == [[4000, 2]]
+    path.write_text(f"{first}\n{row.replace('4000.0', '9.22337203685478e+18')}\n")
+    with pytest.raises(TableError, match="column ReqMem"):
+        import_log(path)
+
+
 def test_squeue_is_told_from_sacct(tmp_path):
     path = tmp_path / "log.json"
     path.write_text(json.dumps({"jobs": [{"job_id": 1, "job_state": ["PENDING"], "name": "x"}]}))

@@ -17,7 +17,7 @@ _FORMATS_OF = {
     "columns": ("csv",),
     "mem_unit": ("swf",),
     "clock": ("csv", "swf"),
-    "cluster": ("sacct",),
+    "cluster": ("sacct", "slurmdbd"),
     "fields": ("csv", "sacct"),
 }
 

@@ -64,6 +64,7 @@ def rows(text: str) -> Rows:
             if het not in ("0", *_NO_VALUE)
             else job_id,
             JobName=row.get("job_name", ""),
+            Cluster=row.get("cluster", ""),
             User=row.get("user", "") or row.get("id_user", ""),
             Account=row.get("account", ""),
             Partition=row.get("partition", ""),
@@ -80,7 +81,7 @@ def rows(text: str) -> Rows:
             ReqTRES=asked,
             AllocTRES=got,
             ReqGRES=row.get("gres_req", ""),
-            AllocGRES=row.get("gres_alloc", ""),
+            AllocGRES=row.get("gres_alloc") or row.get("gres_used", ""),
             NNodes=row.get("nodes_alloc", ""),
             **({"NodeList": _nodes(row["nodelist"])} if "nodelist" in row else {}),
             SubmitLine=row.get("submit_line", ""),
@@ -92,8 +93,9 @@ def rows(text: str) -> Rows:
 
 def _memory(text: str) -> str:
     """Write the request as sacct does: the highest bit says that it is per CPU."""
+    text = text.removesuffix(".0")  # of a column of decimals, as one with NULL becomes
     if not re.fullmatch(r"-?\d+", text) or text in _NO_VALUE:
-        return ""
+        return "" if text in _NO_VALUE else text  # refused where memory is read
     amount = int(text) % 2**64  # a signed column has the highest bit as a minus
     return f"{amount - _PER_CPU}Mc" if amount >= _PER_CPU else f"{amount}Mn"
 
