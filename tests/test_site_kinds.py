@@ -273,6 +273,7 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (f"NodeName=n[1-4] TO_BE_FILLED CPUs=8\n{ALL}", "TO_BE_FILLED", "not a setting"),
         (f"PriorityWeightFairshare=5\n{NODES}{ALL}", "associations", "assoc"),
         (f"PreemptType=preempt/qos\n{NODES}{ALL}", "QOS", "qos"),
+        (f"PreemptType=preempt/qos\nPreemptMode=CHECKPOINT\n{NODES}{ALL}", "PreemptMode", "not simulated"),
         (NODES + "PartitionName=p Nodes=ALL TRESBillingWeights=GRES/gpu:a=9\n",
          "partition p tresbillingweights", "billing"),
         (NODES + "PartitionName=p Nodes=ALL Topology=other\n", "partition p topology", "default"),
@@ -293,6 +294,9 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("all__cfg", "Cluster - 'c'\nParent - 'root'\nAccount - 'a':GrpTRES=gres/gpu:v=4\n", "grptres", "gres/gpu:v"),
         ("assoc__txt", "# of today\nAccount|User|GrpJobs|\nroot||2|\n", "grpjobs", "cluster"),
         ("make__sh", "sacctmgr -i modify cluster c set GrpJobs=3\n", "grpjobs", "cluster"),
+        ("make__sh", "sacctmgr -i modify qos set MaxWall=3-0\n", "modify qos", "of all"),
+        ("make__sh", "sacctmgr -i add user u account=a cluster=d\n", "add user", "of cluster d"),
+        ("assoc__txt", "Cluster|Account|User|\nd|a||\n", "cluster", "ClusterName"),
         ("make__sh", "sacctmgr -i add account a\nsacctmgr -i add account $x\n", "line", "variable"),
         ("resv__txt", RESERVATION + "Users=-bob\n",
          "reservation r", "who"),
@@ -352,6 +356,13 @@ def test_a_script_as_sacctmgr_takes_it(site):
     assert found.rules.partitions[1].nodes == "n1,n2" and found.rules.partitions[1].max_time is None
     with pytest.raises(TableError, match=r"licenses.*number"):
         site(f"Licenses=a:x\n{NODES}{ALL}")
+
+
+def test_a_partition_of_the_name_default_is_none(site):
+    with pytest.raises(TableError, match=r"no partition.*slurm.conf:5 is of the name DEFAULT"):
+        site(NODES + "PartitionName=default Nodes=ALL\n")
+    with pytest.raises(TableError, match=r"slurm.conf:5, partition p lln: 'on' was given; YES or NO"):
+        site(NODES + "PartitionName=p Nodes=ALL LLN=on\n")
 
 
 @pytest.mark.parametrize(("old", "new", "word"), [("2024-05-02T08", "now", "a time"), ("n1", "gone", "define")])

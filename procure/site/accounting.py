@@ -122,7 +122,12 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
         sign = key[-1] if equals and key[-1:] in ("+", "-") and key.lower().startswith(("qos", "flags")) else ""
         into[key.lower().rstrip("+-") + sign if equals else "name"] = value if equals else word
     names = (target.get("name") or target.get("names") or target.get(kind) or "").split(",")
-    if verb in ("remove", "delete") and kind in ("account", "user"):
+    others = {one for one in target.get("cluster", target.get("clusters", "")).lower().split(",") if one}
+    if kind in ("account", "user") and others and found.cluster and found.cluster.lower() not in others:
+        found.say(f"{verb} {kind}", ",".join(names), where, f"of cluster {', '.join(sorted(others))}: not read")
+    elif kind in ("account", "qos") and not any(names):
+        found.say(f"{verb} {kind}", "", where, "names none, so that it is of all: not read")
+    elif verb in ("remove", "delete") and kind in ("account", "user"):
         n, of = (0, "") if kind == "account" else (1, target.get("account", ""))
         for gone in [one for one in found.associations if one[n] in names and of in ("", one[0])]:
             del found.associations[gone]
@@ -213,6 +218,8 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
         return found.say("file", "", name, "none of sacctmgr's that is read")
     if len(clusters) > 1 and mine not in clusters:
         raise TableError(f"{name}: holds clusters {listed(sorted(clusters))}, and none is ClusterName; print one alone")
+    if clusters and mine and mine not in clusters:
+        found.say("cluster", ", ".join(clusters), name, "not ClusterName: taken for this cluster all the same")
     above: list[tuple[int, str]] = []  # accounts above the row, by how far their names are set in (show assoc tree)
     for (where, row), (_, line) in zip(rows, lines, strict=True):
         if len(clusters) > 1 and row.get("cluster", "").strip().lower() != mine:

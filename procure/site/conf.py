@@ -113,10 +113,13 @@ def read_folder(folder: str | Path) -> Configuration:
             found.unread_files.append(path.name)
     found.unread_files = [name for name in found.unread_files if folder / name not in included]
     if not found.nodes or not found.partitions:
-        what = "node" if not found.nodes else "partition"
+        what, key = ("node", "nodename") if not found.nodes else ("partition", "partitionname")
+        only = (
+            f" ({found.defaults[key]['_where']} is of the name DEFAULT, which is none)" if found.defaults[key] else ""
+        )
         beside = f" (not read: {', '.join(found.unread_files)}; a template, such as slurm.conf.j2, is rendered first)"
         raise TableError(
-            f"{folder}: no {what} is defined{beside if found.unread_files else ''}; slurm.conf, or the output of "
+            f"{folder}: no {what} is defined{only}{beside if found.unread_files else ''}; slurm.conf, or the output of "
             "scontrol show config, node and partition, should stand there (`procure site collect`)"
         )
     return found

@@ -85,8 +85,10 @@ def grace(text: str) -> int:
 
 
 def yes(text: str) -> bool:
-    """Read YES or NO."""
-    return text.lower() in ("yes", "true", "1")
+    """Read YES or NO, as Slurm also writes them."""
+    if text.lower() not in ("yes", "true", "up", "1", "no", "false", "down", "0"):
+        raise ValueError("YES or NO is needed")
+    return text.lower() in ("yes", "true", "up", "1")
 
 
 def words(text: str) -> tuple[str, ...]:

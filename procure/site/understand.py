@@ -286,6 +286,7 @@ _PREEMPT_TYPES = {"partition_prio": "partition", "qos": "qos"}
 _PREEMPT_WORDS = ("youngest_first", "strict_order", "reorder_count")
 _NOT_PREEMPTED = {
     "suspend": "here such jobs run on, and those that would have their CPUs wait",
+    "checkpoint": "here such jobs run on, and those that would have their CPUs wait",
     "within": "jobs of one QOS do not end each other",
     "priority": "jobs also give way to others of a lower priority",
 }
