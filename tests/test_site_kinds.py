@@ -327,12 +327,13 @@ def test_what_stands_in_several_places(site):
     found = site(
         "NodeName=DEFAULT Feature=x CPUs=8 RealMemory=8000\nNodeName=n1 Features=y\nNodeName=n2\n"
         "PartitionName=DEFAULT PriorityTier=3 PriorityJobFactor=5 DefMemPerCPU=100\n"
-        "PartitionName=p Nodes=All Default=YES Priority=9 DefMemPerNode=500\n",
+        "PartitionName=p Nodes=All Default=YES Priority=9 DefMemPerNode=500 QOS=Part\n",
+        qos__txt="Name|GrpTRES|\npart|cpu=9|\n",
         nodes__conf__old="NodeName=o CPUs=1\n",
         assoc__txt="Account|User|Flags|\na||Deleted|\nb|||\n",
     )
     (one,) = found.rules.partitions
-    assert found.nodes["features"].tolist() == ["y", "x"] and one.nodes == "ALL"
+    assert found.nodes["features"].tolist() == ["y", "x"] and (one.nodes, one.qos) == ("ALL", "part")
     assert (one.priority_tier, one.priority_job_factor) == (9, 9)
     table = jobs(1, cpus_per_node=4, mem_mb_per_node=0)
     assert Known(found.rules, found.nodes, table).memory(table["cpus_per_node"].to_numpy()).tolist() == [500]
@@ -358,9 +359,11 @@ def test_a_script_as_sacctmgr_takes_it(site):
         site(f"Licenses=a:x\n{NODES}{ALL}")
 
 
-def test_a_partition_of_the_name_default_is_none(site):
+def test_what_slurm_does_not_start_with_is_refused(site):
     with pytest.raises(TableError, match=r"no partition.*slurm.conf:5 is of the name DEFAULT"):
         site(NODES + "PartitionName=default Nodes=ALL\n")
+    with pytest.raises(TableError, match=r"cpuspeclist: 'a' was given; a number"):
+        site("NodeName=n1 CPUs=8 CpuSpecList=a RealMemory=9\n" + ALL)
     with pytest.raises(TableError, match=r"slurm.conf:5, partition p lln: 'on' was given; YES or NO"):
         site(NODES + "PartitionName=p Nodes=ALL LLN=on\n")
 

@@ -286,7 +286,7 @@ NODES = (
     Row("memspeclimit", "reserved_mb", whole),
     Row("cpuefctv", "usable", whole),
     Row("corespeccount", "reserved_cores", whole),
-    Row("cpuspeclist", "reserved_cpus", lambda text: [int(n) for n in expand_nodes(f"[{text}]") if n.isdecimal()]),
+    Row("cpuspeclist", "reserved_cpus", lambda text: [int(n) for n in expand_nodes(f"[{text}]")]),
     Row("weight", "weight", whole),
     *(Row(name, "features") for name in ("availablefeatures", "activefeatures", "feature")),
 )

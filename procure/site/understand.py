@@ -146,6 +146,10 @@ def _site(
     found: Configuration, events: list[NodeEvent], tz: str | None, nodes: pd.DataFrame, unknown: list[NotUnderstood]
 ) -> Site:
     accounting = read_accounting(found.accounting, found.settings.get("clustername", ""))
+    called = {name.lower(): name for name in accounting.qos}  # whatever their case, as in Slurm
+    for record in found.partitions:
+        for key in record.keys() & {"qos", "allowqos", "denyqos"}:
+            record[key] = ",".join(called.get(name.lower(), name) for name in record[key].split(","))
     unknown += [NotUnderstood(setting=what, where=where, effect=effect) for where, what, effect in found.unread]
     unknown += accounting.not_understood + missing(found, accounting) + node_gaps(found)
     for record in found.nodes:
