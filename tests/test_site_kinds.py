@@ -272,6 +272,9 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (NODES + "PartitionName=p Nodes=ALL AllowQos+=x\n", "AllowQos+=x", "not a setting"),
         (f"NodeName=n[1-4] TO_BE_FILLED CPUs=8\n{ALL}", "TO_BE_FILLED", "not a setting"),
         (f"PriorityWeightFairshare=5\n{NODES}{ALL}", "associations", "assoc"),
+        (f"PriorityWeightTRES=cpu=5,license/x=9\n{NODES}{ALL}", "PriorityWeightTRES", "nothing"),
+        (f"NodeName=n1 CPUs=9 RealMemory=9 Gres=gpu:2K\n{ALL}", "node n1 gres", "of GPUs none"),
+        (NODES + "PartitionName=a,b Nodes=ALL\n", "partition a,b", "no job"),
         (f"PreemptType=preempt/qos\n{NODES}{ALL}", "QOS", "qos"),
         (f"PreemptType=preempt/qos\nPreemptMode=CHECKPOINT\n{NODES}{ALL}", "PreemptMode", "not simulated"),
         (NODES + "PartitionName=p Nodes=ALL TRESBillingWeights=GRES/gpu:a=9\n",
@@ -291,6 +294,7 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("qos__txt", "Name|Flags|\nnormal||\nq|NoReserve,DenyOnLimit|\n", "flags", "flag"),
         ("all__cfg", "Cluster - 'c':MaxJobs=5\nParent - 'root'\nAccount - 'a':FairShare=1\n", "maxjobs", "cluster"),
         ("gres__conf", "Name=gpu File=/dev/nvidia[0-1]\n", "node g gres", "drains"),
+        ("all__cfg", "Cluster - 'd'\nParent - 'root'\nAccount - 'a':FairShare=1\n", "cluster", "ClusterName"),
         ("all__cfg", "Cluster - 'c'\nParent - 'root'\nAccount - 'a':GrpTRES=gres/gpu:v=4\n", "grptres", "gres/gpu:v"),
         ("assoc__txt", "# of today\nAccount|User|GrpJobs|\nroot||2|\n", "grpjobs", "cluster"),
         ("make__sh", "sacctmgr -i modify cluster c set GrpJobs=3\n", "grpjobs", "cluster"),
@@ -366,6 +370,71 @@ def test_what_slurm_does_not_start_with_is_refused(site):
         site("NodeName=n1 CPUs=8 CpuSpecList=a RealMemory=9\n" + ALL)
     with pytest.raises(TableError, match=r"slurm.conf:5, partition p lln: 'on' was given; YES or NO"):
         site(NODES + "PartitionName=p Nodes=ALL LLN=on\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("NodeName=x CPUs=1 RealMemory=64G", "x realmemory: '64G'"), ("NodeName=x CPUs=1 Weight=-4", "x weight: '-4'"),
+        ("PriorityWeightAge=-4", "priorityweightage: '-4'"), ("PreemptMode=foo", "preemptmode: 'foo'"),
+        ("PartitionName=x PreemptMode=foo", "partition x preemptmode: 'foo'"),
+    ],
+)  # fmt: skip
+def test_a_value_that_slurm_does_not_take_is_refused_with_its_line(site, line, word):
+    """Numbers have no suffix but K, and are from 0 on."""
+    with pytest.raises(TableError, match=rf"slurm\.conf:4, {word} was given"):
+        site(f"{line}\n{NODES}{ALL}")
+    assert site("NodeName=n1 RealMemory=64K\n" + ALL).nodes["mem_mb"].tolist() == [65536]
+
+
+def test_models_that_gres_conf_and_a_node_do_not_share(site):
+    conf = "GresTypes=gpu\nNodeName=n[1-2] CPUs=8 RealMemory=9 Gres=gpu:a:2\n" + ALL
+    found = site(conf, gres__conf="NodeName=n1 Name=gpu Type=b Count=2\nNodeName=n2 Name=gpu Count=2\n")
+    assert [one.value for one in found.rules.not_understood] == ["0 of 2"]
+
+
+ENFORCED = "AccountingStorageEnforce=associations,limits,qos\n" + NODES
+USERS = "Account|User|GrpTRES|QOS|Def QOS|ParentName|\nroot|||||\ntop|||normal,q|q|root|\n"
+
+
+def test_the_first_that_sets_a_limit_decides_whether_a_job_ever_starts(site, tmp_path):
+    """A QOS above its association; QOS of the accounts above, and only these."""
+    table = USERS + "a||cpu=4|||top|\nb|||||top|\na|u|||||\nb|v||normal|||\n"
+    found = site(ENFORCED + ALL, qos__txt="Name|GrpTRES|\nnormal||\nq|cpu=16|\nz||\n", assoc__txt=table)
+    given = jobs(4, account=["a", "a", "a", "b"], user=[*"uuuv"], qos=["", "normal", "z", "q"], cpus_per_node=8)
+    begun = starts(found.rules, given, found.nodes, tmp_path)
+    assert begun[0] is not None and begun[1:] == [None] * 3
+
+
+def test_a_reservation_of_accounts_takes_no_others(site, tmp_path):
+    """Those below them, too; where users stand beside, both must be right."""
+    table = USERS + "a|||||top|\nb|||||root|\na|u|||||\nb|v|||||\na|w|||||\n"
+    shown = RESERVATION + "Users=u,v Accounts=top Flags=\n"
+    found = site(ENFORCED + ALL, assoc__txt=table, resv__txt=shown, qos__txt="Name|Priority|\nnormal|0|\nq|0|\n")
+    at = found.rules.reservations[0].start
+    given = jobs(3, account=["a", "b", "a"], user=[*"uvw"], reservation="r", submit_time=at)
+    assert [one is None for one in starts(found.rules, given, found.nodes, tmp_path)] == [False, True, True]
+
+
+def test_what_a_partition_never_takes(site, tmp_path):
+    """MaxTime and MaxNodes of 0; a limit above MaxTime beside one of MaxTime; licences that the site lacks."""
+    parts = "PartitionName=p Nodes=ALL Default=YES MaxTime=600\nPartitionName=z Nodes=ALL Maxtime=0\n"
+    found = site(f"Licenses=a:2\n{NODES}{parts}PartitionName=y Nodes=ALL MaxNodes=0\n")
+    table = jobs(7, partition=["p", "p", "z", "y", "p", "p", "p"], requested_time=[36_060, 36_000] + [600] * 5)
+    table["licenses"] = ["", "", "", "", "a:3", "b", "a"]
+    begun = starts(found.rules, table, found.nodes, tmp_path)
+    assert [one is None for one in begun] == [True, False, True, True, True, True, False]
+    with pytest.raises(TableError, match=r"job 0: licenses 'a:1\|b:1' was given"):
+        starts(found.rules, table.assign(licenses="a:1|b:1"), found.nodes, tmp_path)
+
+
+@pytest.mark.parametrize("of", ["partition", "qos"])
+def test_tasks_keep_to_the_nodes_that_a_job_may_have(site, tmp_path, of):
+    """Six tasks wait for one node where MaxNodes is 1, though two have three CPUs each."""
+    part = "PartitionName=p Nodes=n[1-2] Default=YES" + " MaxNodes=1" * (of == "partition")
+    found = site(f"{ENFORCED}{part}\n", qos__txt="Name|MaxTRES|\nnormal|node=1|\n" if of == "qos" else "")
+    table = jobs(3, cpus_per_node=[5, 5, 6], mem_mb_per_node=0).assign(n_tasks=[5, 5, 6], cpus_per_task=1, min_nodes=1)
+    assert starts(found.rules, table, found.nodes, tmp_path)[2] >= 600
 
 
 @pytest.mark.parametrize(("old", "new", "word"), [("2024-05-02T08", "now", "a time"), ("n1", "gone", "define")])

@@ -23,6 +23,7 @@ _QOS_FLAGS = {"denyonlimit", "overpartqos", "nodecay"}
 _OF_QOS = {"maxjobs": "maxjobsperuser", "maxsubmitjobs": "maxsubmitjobsperuser", "maxsubmit": "maxsubmitjobsperuser"}
 
 
+_OTHER = "not ClusterName: taken for this cluster all the same"
 _HEADINGS = {"defacct": "defaultaccount", "descr": "description", "org": "organization", "admin": "adminlevel"}
 
 
@@ -192,6 +193,8 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
         elif kind == "QOS":
             take_qos(found.qos.setdefault(who, {"name": who}), given, where, found)
         elif kind == "Cluster":
+            if found.cluster and who.lower() != found.cluster.lower():
+                found.say("cluster", who, where, _OTHER)
             found.cluster_qos = tuple(filter(None, given.get("qos", "").split(",")))
             _say_cluster(given, where, found)
         elif kind == "Account":
@@ -219,7 +222,7 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
     if len(clusters) > 1 and mine not in clusters:
         raise TableError(f"{name}: holds clusters {listed(sorted(clusters))}, and none is ClusterName; print one alone")
     if clusters and mine and mine not in clusters:
-        found.say("cluster", ", ".join(clusters), name, "not ClusterName: taken for this cluster all the same")
+        found.say("cluster", ", ".join(clusters), name, _OTHER)
     above: list[tuple[int, str]] = []  # accounts above the row, by how far their names are set in (show assoc tree)
     for (where, row), (_, line) in zip(rows, lines, strict=True):
         if len(clusters) > 1 and row.get("cluster", "").strip().lower() != mine:

@@ -12,7 +12,7 @@ from procure.site.model import NotUnderstood, gaps_of
 from procure.site.rows import NO_EFFECT, NODES, SETTINGS, UNSET, Row, enforced, taken, words
 from procure.workload.slurm_text import MODEL, expand_nodes
 
-GPU = re.compile(rf"gpu(?::(?!no_consume)({MODEL}))?(?:[:=](\d+))?")
+GPU = re.compile(rf"gpu(?::(?!no_consume|\d+[kKmMgG]$)({MODEL}))?(?:[:=](\d+))?")
 """A node's GPUs: the model, and how many."""
 
 
@@ -50,15 +50,17 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
     return gaps
 
 
-def n_listed(node: str, found: Configuration) -> int:
-    """Count the GPUs that gres.conf lists for a node; 0 = none, or they are detected (AutoDetect)."""
+def _listed(node: str, found: Configuration) -> dict[str, int]:
+    """Count the GPUs that gres.conf lists for a node, by model; empty = none, or they are detected (AutoDetect)."""
     lines = [*found.gres_of.get("", ()), *found.gres_of.get(node, ())]
-    if any(each.get("autodetect", "off").lower() != "off" for each in lines):
-        return 0
-    gpus = [each for each in lines if each.get("name") == "gpu"]
-    counts = [each.get("count", "") for each in gpus]
-    files = [len(expand_nodes(each.get("file", ""))) or 1 for each in gpus]
-    return sum(int(text) if text.isdecimal() else n for text, n in zip(counts, files, strict=True))
+    detected = any(each.get("autodetect", "off").lower() != "off" for each in lines)
+    counts: dict[str, int] = {}
+    for each in lines if not detected else ():
+        if each.get("name") == "gpu":
+            model, n = each.get("type", "").lower(), each.get("count", "")
+            files = len(expand_nodes(each.get("file", ""))) or 1
+            counts[model] = counts.get(model, 0) + (int(n) if n.isdecimal() else files)
+    return counts
 
 
 def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
@@ -68,12 +70,14 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     of = f"node {record['nodename'][:40]} gres"
     lines = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
     shown, gpus = "_shown" in record, any(item.startswith("gpu") for item in given)
-    listed = [0 if shown else n_listed(n, found) for n in expand_nodes(record["nodename"])]
-    n_given = sum(int(match[2] or 1) for item in given if (match := GPU.fullmatch(item)))
-    fewer = min((n for n in listed if n), default=n_given)
+    listed = [{} if shown else _listed(n, found) for n in expand_nodes(record["nodename"])]
+    matched = [match for item in given if (match := GPU.fullmatch(item))]
+    n_given, models = sum(int(match[2] or 1) for match in matched), {(match[1] or "").lower() for match in matched}
+    there = [sum(n for model, n in each.items() if not model or {"", model} & models) for each in listed if each]
+    fewer = min(there, default=n_given)
     return gaps_of([
         (fewer < n_given, of, f"{fewer} of {n_given}", "GPUs are in gres.conf: Slurm drains the node, here it has all"),
-        (other, of, ",".join(other), "not modelled: jobs that ask for it start as if there were enough of it"),
+        (other, of, ",".join(other), "not modelled: there is enough of it for every job, and of GPUs none"),
         (gpus and not shown and "gpu" not in words(found.settings.get("grestypes", "")), of, "gpu",
          "GresTypes does not name it: in Slurm no job gets these, here they do; add gpu to GresTypes"),
         (not shown and not gpus and any(each.get("name") == "gpu" for each in lines), of, "",

@@ -17,7 +17,7 @@ from procure.simulator.asks import gpus_of, task_columns, with_tasks
 from procure.simulator.pools import GUARDS, enough
 from procure.site.constraints import constraint_groups
 from procure.site.fair_share import Tree, base_priority, fair_tree, usage_before
-from procure.site.limits import TRES, LimitRows, exceeded, limit_rows
+from procure.site.limits import TRES, LimitRows, exceeded, limit_rows, most_nodes
 from procure.site.model import Site
 from procure.site.names import Known
 
@@ -159,14 +159,17 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     }  # fmt: skip
     amounts["billing"] = known.billing(amounts)
     classes, class_of = known.classes()
-    rows = limit_rows(site, classes, class_of, amounts, {"cpu": n_asked.astype(float)}, known.licenses())
+    rows = limit_rows(site, classes, class_of, amounts, {"cpu": n_asked.astype(float)}, known.licenses)
     tree, association_of = fair_tree(site, known.account, known.user)
     billing, factor = amounts["billing"], known.usage_factor()
     per_cpu, per_mb = known.weight_of("cpu") * factor, known.weight_of("mem") * factor * int(site.select.memory)
     tree = tree._replace(usage=usage_before(site, tree, association_of, billing, factor, jobs))
     # Priority and limits go by the nodes asked for, places by those that tasks need (--ntasks-per-node).
     needed = np.maximum(least, -(-count // tasks.most))
-    tasks = tasks._replace(least=needed, want=np.maximum(tasks.want, needed))
+    held = [len(nodes) if each.max_nodes is None else each.max_nodes for each in site.partitions]
+    most = np.array([most_nodes(site, each) for each in classes], np.int64)[class_of]
+    spread = np.minimum(tasks.spread, np.minimum(most, np.array(held, np.int64)[known.partition_of]))
+    tasks = tasks._replace(least=needed, want=np.maximum(np.minimum(tasks.want, spread), needed), spread=spread)
     cpus = nodes["cpus"].to_numpy(np.int64).copy()
     cap, capped = _caps(known, cpus, whole)
     requests = Requests(
@@ -360,6 +363,8 @@ def _rejections(
             known.given_account[job],
             known.given_qos[job],
             known.given_reservation[job],
+            *known.licenses[job].items(),
+            *known.asked[:, job],
         )
         tasks = (jobs.units[job], jobs.least[job], jobs.spread[job], jobs.most[job], jobs.node_mem[job])
         reserved = (known.time_of[job], known.reservation_over[job])

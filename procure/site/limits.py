@@ -20,6 +20,8 @@ so far (AccountingStorageEnforce=safe), the minutes used alone: a job starts as 
 the different nodes that its running jobs are on."""
 TRES = ("cpu", "mem", "node", "gres/gpu", "billing")
 JOBS = "jobs"
+_ANY = 2**31
+"""Nodes; no job has so many."""
 
 
 class LimitRows(NamedTuple):
@@ -55,6 +57,10 @@ class _Rows:
 
 
 _GROUPS = ((SUM, "grp_tres"), (RUN_MINUTES, "grp_tres_run_mins"), (MINUTES, "grp_tres_mins"))
+_AT_ONCE = (
+    *((name, "") for name in ("grp_tres", "max_tres_per_user", "max_tres_per_account")),
+    *((name, "minutes of ") for name in ("grp_tres_run_mins", "max_tres_mins_per_job", "grp_tres_mins")),
+)
 _PER_JOB = (("max_tres_per_job", 1.0), ("max_tres_per_node", 0.0))
 
 
@@ -134,7 +140,7 @@ def _rows_of(site: Site, names: tuple[str, ...], rows: _Rows) -> list[tuple[int,
         scope = own
         _group(association.limits, scope, bind)
         bind(scope, SUM, JOBS, association.limits.max_jobs, ("user", SUM, JOBS))
-    for name in _accounts_above(site, account):
+    for name in accounts_above(site, account):
         above = _association(site, name, "")
         if above is not None:
             _group(above.limits, ("association", name, ""), bind)
@@ -182,16 +188,8 @@ def _keys(limits: Limits) -> set[tuple[Any, ...]]:
 
 def exceeded(site: Site, names: tuple[str, ...], amounts: dict[str, float], n_nodes: int, limit: int) -> str:
     """Say which limit a job of a class can never meet; empty = it can start."""
-    if not {"limits", "safe", "all"} & set(site.enforce):
-        return ""
-    part_qos, qos, account, user, *partition = names
-    order: list[Qos | Association | None] = [
-        *_both_qos(site, part_qos, qos),
-        _association(site, account, user, *partition),
-    ]
-    order += [_association(site, name, "") for name in _accounts_above(site, account)]
     seen: set[str] = set()
-    for each in order:
+    for each in _in_order(site, names):
         if each is None:
             continue
         limits = each.limits
@@ -206,19 +204,33 @@ def exceeded(site: Site, names: tuple[str, ...], amounts: dict[str, float], n_no
                     seen.add(f"{name} {what}")
                     if (amounts[what] if whole else -(-amounts[what] // n_nodes)) > bound:
                         return f"{name} {what} of {called}"
-        at_once = limits.grp_tres, limits.max_tres_per_user, limits.max_tres_per_account
-        for what, bound in (each for bounds in at_once for each in bounds.items()):
-            if amounts.get(what, 0) > bound:
-                return f"a limit on {what} of {called}"
-        minutes = [limits.grp_tres_run_mins, limits.max_tres_mins_per_job]
-        minutes += [limits.grp_tres_mins] if {"safe", "all"} & set(site.enforce) else []
-        for what, bound in (each for bounds in minutes for each in bounds.items()):
-            if amounts.get(what, 0) * limit / 60 > bound:
-                return f"a limit on minutes of {what} of {called}"
+        for name, of in _AT_ONCE[: None if {"safe", "all"} & set(site.enforce) else -1]:
+            for what, bound in getattr(limits, name).items():
+                if f"{name} {what}" not in seen and amounts.get(what, 0) * (limit / 60 if of else 1) > bound:
+                    return f"a limit on {of}{what} of {called}"
+                if isinstance(each, Qos) or name.startswith("max"):  # those of accounts above each other all bind
+                    seen.add(f"{name} {what}")
         for what, bound in limits.min_tres_per_job.items():
             if amounts.get(what, bound) < bound:
                 return f"MinTRES {what} of {called}"
     return ""
+
+
+def most_nodes(site: Site, names: tuple[str, ...]) -> int:
+    """Return how many nodes a job of a class may have, of those that it finds."""
+    bounds = (each.limits.max_tres_per_job.get("node") for each in _in_order(site, names) if each)
+    return next((bound for bound in bounds if bound is not None), _ANY)
+
+
+def _in_order(site: Site, names: tuple[str, ...]) -> list[Qos | Association | None]:
+    """Return those whose limits bind a class, the first that sets one first; none where limits are not enforced."""
+    part_qos, qos, account, user, *partition = names
+    found: list[Qos | Association | None] = [
+        *_both_qos(site, part_qos, qos),
+        _association(site, account, user, *partition),
+    ]
+    found += [_association(site, name, "") for name in accounts_above(site, account)]
+    return found if {"limits", "safe", "all"} & set(site.enforce) else []
 
 
 def _both_qos(site: Site, part_qos: str, qos: str) -> list[Qos | None]:
@@ -239,7 +251,7 @@ def _association(site: Site, account: str, user: str, partition: str = "") -> As
     return next((a for a in own or found if a.partition in ("", partition)), None)
 
 
-def _accounts_above(site: Site, account: str) -> list[str]:
+def accounts_above(site: Site, account: str) -> list[str]:
     """Return an account and those above it, the nearest first."""
     above: list[str] = []
     while account and account not in above:

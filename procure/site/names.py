@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Sequence
@@ -13,7 +14,9 @@ from procure.errors import TableError
 from procure.files.gpu_pools import models_of
 from procure.simulator.asks import gpus_of
 from procure.site.bought import joined, texts
+from procure.site.limits import accounts_above
 from procure.site.model import Association, Mode, Partition, Qos, Site
+from procure.site.rows import counts
 from procure.site.store import node_list
 
 DRAINED, DOWN = -1, -2
@@ -40,7 +43,7 @@ class Known:
     def __init__(self, site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> None:
         """Look up each job's partition, account and QOS."""
         self.site, self.nodes, self.jobs = site, nodes, jobs
-        self._asked, self._n_nodes = (jobs[name].to_numpy(np.int64) for name in ("requested_time", "n_nodes"))
+        self.asked = self._asked, self._n_nodes = jobs[["requested_time", "n_nodes"]].to_numpy(np.int64).T
         self.features, self.partition_nodes = joined(site, nodes)
         number = {each.name: n for n, each in enumerate(site.partitions)}
         default = next((n for n, each in enumerate(site.partitions) if each.default), -1)
@@ -66,8 +69,10 @@ class Known:
         self.account = [a or defaults.get(u, "") for a, u in zip(self.given_account, self.user, strict=True)]
         self.given_qos = self.text("qos")
         self.partition = [site.partitions[n].name for n in of]
-        owners = zip(self.given_qos, self.account, self.user, self.partition, strict=True)
-        self.qos = [q or self._default_qos(a, u, p) for q, a, u, p in owners]
+        owners = list(zip(self.account, self.user, self.partition, strict=True))
+        self._above = {name: accounts_above(site, name) for name in set(self.account)}
+        self.qos_of = {each: self._qos_of(*each) for each in set(owners)}
+        self.qos = [given or self.qos_of[each][0] for given, each in zip(self.given_qos, owners, strict=True)]
         self.given_reservation = self.text("reservation")
         times: dict[str, list[tuple[int, int]]] = {}  # when each time of a reservation is over, NAME, NAME~1 …
         for n, one in enumerate(site.reservations):
@@ -93,14 +98,14 @@ class Known:
         values = pd.to_numeric(self.jobs[name], errors="coerce")
         return np.nan_to_num(values.to_numpy(np.float64, na_value=np.nan))
 
-    def _default_qos(self, account: str, user: str, partition: str) -> str:
-        of_partition = self._by_partition.get((account, user, partition))
-        for found in (of_partition, self._of.get((account, user)), self._of.get((account, ""))):
-            if found is not None and found.default_qos:
-                return found.default_qos
-            if found is not None and found.qos:
-                return "normal" if "normal" in found.qos else found.qos[0]
-        return "normal"
+    def _qos_of(self, account: str, user: str, partition: str) -> tuple[str, tuple[str, ...]]:
+        """Return an association's default QOS and the QOS that it may use, its own or those of accounts above it."""
+        found = [self._by_partition.get((account, user, partition)), self._of.get((account, user))]
+        found += [self._of.get((name, "")) for name in self._above[account]]
+        may = next((each.qos for each in found if each and each.qos), ())
+        usual = next((each.default_qos for each in found if each and each.default_qos), "")
+        usual = usual if not may or usual in may else ""
+        return usual or ("normal" if "normal" in may or not may else may[0]), may
 
     def of_partition(self, what: Callable[[Partition], object]) -> np.ndarray:
         """Return a whole number of each job's partition: int64[n_jobs]."""
@@ -171,13 +176,15 @@ class Known:
             found = np.where((logged > found) & ~depends & ~limited, logged, found)
         return found
 
+    @functools.cached_property
     def licenses(self) -> list[dict[str, int]]:
-        """Return the licenses of each job that the site counts, by name."""
+        """The licenses of each job, by name, where the site counts any."""
         found = []
-        for text in self.text("licenses"):
-            pairs = [re.split("[:=*]", item) for item in filter(None, re.split("[,;&]", text))]
-            held = {pair[0].partition("@")[0]: int(pair[1]) if len(pair) > 1 else 1 for pair in pairs}
-            found.append({name: n for name, n in held.items() if name in self.site.licenses})
+        for job, text in zip(self.jobs["job_id"], self.text("licenses"), strict=True):
+            try:
+                found.append(counts(re.sub("[;&]", ",", text)) if self.site.licenses else {})
+            except ValueError:
+                raise TableError(f"job {job}: licenses {text!r} was given; names such as a:2,b are needed") from None
         return found
 
     def classes(self) -> tuple[list[tuple[str, ...]], np.ndarray]:
@@ -388,6 +395,9 @@ class Known:
             return "its user has no association with its account"
         if {"qos", "safe", "limits", "all"} & set(site.enforce) and qos not in {each.name for each in site.qos}:
             return f"QOS {qos} is not at the site"
+        may = self.qos_of[account, user, partition.name][1]
+        if {"qos", "all"} & set(site.enforce) and may and qos.lower() not in {each.lower() for each in may}:
+            return f"its association does not take QOS {qos}"
         if (partition.allow_qos and qos not in partition.allow_qos) or qos in partition.deny_qos:
             return f"partition {partition.name} does not take QOS {qos}"
         if (partition.allow_accounts and account not in partition.allow_accounts) or account in partition.deny_accounts:
@@ -395,11 +405,13 @@ class Known:
         if partition.state in ("down", "inactive", "drain"):
             return f"partition {partition.name} is {partition.state}"
         asked = int(self._asked[job])
-        if partition.max_time and -(-asked // 60) * 60 > partition.max_time:
+        if partition.max_time is not None and max(-(-asked // 60), 1) * 60 > partition.max_time:
             return f"its limit is longer than partition {partition.name} allows"
         n_nodes = int(self._n_nodes[job])
         if n_nodes < partition.min_nodes or (partition.max_nodes is not None and n_nodes > partition.max_nodes):
             return f"partition {partition.name} does not take its number of nodes"
+        if lacking := [name for name, n in self.licenses[job].items() if n > site.licenses.get(name, 0)]:
+            return f"the site has not so many licences {lacking[0]}"
         reservation = self.given_reservation[job]
         if reservation:
             if self.time_of[job][1] < 0:
@@ -407,7 +419,8 @@ class Known:
             found = site.reservations[self.time_of[job][1]]
             if self.reservation_over[job]:
                 return f"reservation {reservation} was over when it was submitted"
-            if found.users and user not in found.users and account not in found.accounts:
+            accounts = {account, *self._above[account]}
+            if (found.users and user not in found.users) or (found.accounts and not accounts & {*found.accounts}):
                 return f"reservation {reservation} does not take its user"
         return ""
 

@@ -39,11 +39,11 @@ class Row(NamedTuple):
 
 
 def whole(text: str) -> int:
-    """Read a whole number, as Slurm also writes ``30 sec``."""
-    match = re.fullmatch(r"(-?\d+)( (sec|min))?", text.strip())
+    """Read a whole number from 0 on, as Slurm also writes ``30 sec``; of its suffixes it knows K alone."""
+    match = re.fullmatch(r"(\d+)([kK]| sec| min)?", text.strip())
     if match is None:
-        raise ValueError("a number is needed")
-    return int(match[1])
+        raise ValueError("a number from 0 on, without a unit, is needed")
+    return int(match[1]) * (1024 if match[2] in ("k", "K") else 1)
 
 
 def decimal(text: str) -> float:
@@ -61,7 +61,7 @@ def if_positive(text: str) -> int | None:
 
 def unless_negative(text: str) -> int | None:
     """Read a whole number; −1 leaves the usual one."""
-    return None if (number := whole(text)) < 0 else number
+    return None if text.startswith("-") else whole(text)
 
 
 def seconds(text: str) -> int:
@@ -136,6 +136,18 @@ def counts(text: str) -> dict[str, int]:
 
 def mode_of(text: str) -> Mode | None:
     """Return how preempted jobs end, from the words of a PreemptMode; None = it does not say."""
+    if set(words(text)) - {
+        "off",
+        "cancel",
+        "requeue",
+        "suspend",
+        "gang",
+        "checkpoint",
+        "within",
+        "priority",
+        "cluster",
+    }:
+        raise ValueError("OFF, CANCEL, REQUEUE, SUSPEND or GANG is needed")
     modes: tuple[Mode, ...] = ("off", "cancel", "requeue", "suspend")
     return next((mode for mode in modes if mode in words(text)), None)
 
@@ -217,7 +229,7 @@ NUMBERS = (
             "bf_min_prio_reserve", "bf_job_part_count_reserve"
         )
     ),
-    Row("bf_window", "bf_window", lambda text: None if whole(text) < 0 else 60 * whole(text)),
+    Row("bf_window", "bf_window", lambda text: None if text.startswith("-") else 60 * whole(text)),
 )  # fmt: skip
 SCHEDULER = (
     *NUMBERS,
@@ -239,7 +251,7 @@ PARTITION = (
     Row("priority", "priority_job_factor", whole),
     Row("maxtime", "max_time", time_limit),
     Row("defaulttime", "default_time", time_limit),
-    Row("maxnodes", "max_nodes", if_positive),
+    Row("maxnodes", "max_nodes", lambda text: 0 if text == "0" else if_positive(text)),
     Row("minnodes", "min_nodes", whole),
     Row("defmempercpu", "def_mem_per_cpu_mb", if_positive),
     Row("defmempernode", "def_mem_per_node_mb", if_positive),
@@ -282,7 +294,7 @@ NODES = (
     Row("sockets", "sockets", whole),
     Row("corespersocket", "cores", whole),
     Row("threadspercore", "threads_per_core", whole),
-    Row("realmemory", "mem_mb", lambda text: int(slurm_memory(text)[0])),
+    Row("realmemory", "mem_mb", whole),
     Row("memspeclimit", "reserved_mb", whole),
     Row("cpuefctv", "usable", whole),
     Row("corespeccount", "reserved_cores", whole),

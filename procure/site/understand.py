@@ -238,6 +238,8 @@ def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent]) -> l
     return gaps_of([
         *((not one.nodes, f"partition {one.name} Nodes", "", "it has no nodes: no job of it can start there")
           for one in partitions),
+        *(("," in one.name, f"partition {one.name}", "", "one partition of that name, which no job can ask for")
+          for one in partitions),
         (events, "State", f"down or drained: {names}", effect),
     ])  # fmt: skip
 
@@ -332,6 +334,11 @@ def _priority(found: Configuration, values: dict[str, Any], tz: str | None, unkn
         values["usage_at"] = unix_seconds(found.shown_at, tz) if told and found.shown_at else None
     effect = "when sshare ran is not known (scontrol show config tells it, --tz its zone): strike usage of later out"
     unknown += gaps_of([(told and not known, "sshare RawUsage", "", effect)])
+    odd, effect = (
+        sorted(values.get("weight_tres", {}).keys() - set(TRES)),
+        "this TRES counts for nothing in the priority",
+    )
+    unknown += gaps_of([(odd, "PriorityWeightTRES", ",".join(odd), effect)])
     flags = sorted(set(values.get("flags", ())) - _MODELLED_FLAGS)
     effect = "this flag is not modelled: the order of the queue may differ"
     unknown += gaps_of((True, f"PriorityFlags {flag}", "", effect) for flag in flags)
@@ -385,7 +392,8 @@ def _preemption(found: Configuration, values: dict[str, Any]) -> Preemption:
     expire = re.search(r"cred_expire=(\d+)", get("authinfo", ""))
     values |= {
         "type": _PREEMPT_TYPES.get(kind, "none"),
-        "mode": mode_of(get("preemptmode", "off")) or "off",
+        "mode": parsed(Row("preemptmode", read=mode_of), get("preemptmode", "off"), found.where.get("preemptmode", ""))
+        or "off",
         "youngest_first": "youngest_first" in given,
         "strict_order": "strict_order" in given,
         "patience": sum(_number(found, name, usual) for name, usual in (("killwait", 30), ("messagetimeout", 10))),
