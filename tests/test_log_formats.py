@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from functools import partial
 
@@ -107,6 +108,11 @@ FIGURES = [
         ("lsf", LSF.replace(" 33 16 ", " 33 4 "), [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),  # -n 4,16
         ("lsf", '"EVENT_ADRSV_FINISH" "10.1" 1704186000\n' + LSF.replace('"rusage[ngpus_physical=2]"', '""')
          .replace(" 0 10", ' 0 10 "rusage[ngpus_physical=2.00]"'), [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),
+        ("lsf", LSF.replace("physical=2", "physical=2.00/task"), [["41", "ann", 3600, 9000, 2, 8, 0, 16]]),
+        ("sge", SGE.replace("gpu=4", "coproc_v100=4"), [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("slurmdbd", SLURMDBD.replace("time_end,", "time_end,time_suspended,deleted,")
+         .replace("4190200,", "4190200,600,0,").replace(",0,1704186100,", ",1704186600,1704190200,0,1,"),
+         [["5", "77", 3000, 7200, 1, 8, 8 * 4100, 2]]),
         ("sge", SGE.replace("sge:0:", "sge:-5:").replace(",gpu=", ",num_GPUs="),
          [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
         ("sge", SGE.replace("h_rt=2:00:00,gpu=4 -pe mpi 16", "gpu=4,h_rt=7200").replace(":0:NONE:0", ":0.0:NONE:0"),
@@ -256,6 +262,9 @@ def test_what_other_tools_make_of_sacct_is_read(tmp_path):
         found = import_log(tmp_path / "log.csv")
         assert found.jobs[FIGURES].equals(plain[FIGURES])
     assert any("column tresper" in one for one in found.warnings)
+    row = "|".join([*row, "gres:gpu:2", "sbatch -N 2048 --gres=gpu:2 a"])
+    found = sacct(tmp_path, row, header=f"{SACCT}|TresPerNode|SubmitLine")
+    assert found.jobs["gpus_per_node"].tolist() == [2] and not any("tresper" in one for one in found.warnings)
 
 
 def test_a_file_without_a_header_is_read_by_named_fields(tmp_path):
@@ -299,6 +308,8 @@ def test_a_record_that_stands_twice_is_one_job(tmp_path):
     running = rows[0].replace("1704190200|COMPLETED", "Unknown|RUNNING")
     found = sacct(tmp_path, *(f"{row}|shard:1" for row in (*rows, running)), header=f"{SACCT}|ReqGRES")
     assert found.jobs[["job_id", "run_time"]].to_numpy().tolist() == [["1", 3600], ["2", 3600]]
+    longer = sacct(tmp_path, rows[1].replace("01:00:00", "05:00:00"))
+    assert any("1 job with a run time above end" in note for note in longer.notes)
     assert found.dropped == {"the same record once more, as in joined files": 2}
     assert any("2 jobs asked for a share of a GPU" in note for note in found.notes)
 
@@ -320,6 +331,8 @@ def test_the_memory_of_json_without_tres(tmp_path, required):
     (tmp_path / "log").write_text(json.dumps({"jobs": [job]}))
     jobs = import_log(tmp_path / "log").jobs
     assert jobs[["mem_mb_per_node", "run_time"]].to_numpy().tolist() == [[16_384, 3600]]
+    (tmp_path / "log").write_text(json.dumps([job | {"time": time | {"elapsed": 3599.5}}]))  # the list alone
+    assert import_log(tmp_path / "log").jobs.equals(jobs)
 
 
 def test_the_hour_that_comes_twice_and_parts_of_seconds(tmp_path):
@@ -353,6 +366,53 @@ def test_a_csv_with_clocks_beside_numbers(tmp_path):
         [1800, 86_400, 2],
     ]
     assert any("67,108,864" in one for one in found.warnings)
+    path.write_text("s,b,r,c\n1704186000,1704186600,24:00,4\n")
+    found = import_log(path, columns={name: mapping[name] for name in ("submit_time", "run_time", "cpus_per_node")})
+    assert found.jobs["run_time"].tolist() == [1440] and any("24 minutes" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("dash", ["", "-"])
+def test_days_alone_are_no_times(tmp_path, dash):
+    """Eight digits are no seconds: refused, not taken for a log's own clock."""
+    rows = "s,b,e,c\n2024-01-02,2024-01-03,2024-01-04,4\n2024-01-02,,,4\n"
+    (tmp_path / "log.csv").write_text(rows.replace("-", dash))
+    columns = {"submit_time": "s", "start_time": "b", "end_time": "e", "cpus_per_node": "c"}
+    with pytest.raises(TableError, match=r"row 1, column s: .* is not a time: of days alone"):
+        import_log(tmp_path / "log.csv", columns=columns)
+
+
+def test_commas_in_the_header_of_swf(tmp_path):
+    (tmp_path / "log.swf").write_text(f"; UnixStartTime: 1,704,186,000\n{ROW}")
+    assert import_log(tmp_path / "log.swf").jobs["submit_time"].tolist() == [1704186000]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word"),
+    [
+        ("pbs", PBS.replace(":ngpus=1", " Resource_List.place=excl"), "1 job held whole nodes"),
+        ("sge", SGE.replace("gpu=4", "exclusive=true"), "1 job with a parallel environment"),
+    ],
+)
+def test_whole_nodes_are_held(tmp_path, name, text, word):
+    """GPUs of such nodes are unknown where the log names none, which is said."""
+    (tmp_path / "log").write_text(text)
+    found = import_log(tmp_path / "log", name)
+    assert found.jobs["exclusive"][0] and any(word in note for note in found.notes)
+
+
+def test_a_text_in_other_bytes_is_the_same_log(tmp_path):
+    """Packed without a suffix, UTF-16 without its mark, lines that end in CR, numbers as decimals; -1 is no limit."""
+    row, path = "5|a|1704186000|1704186600|1704190200|COMPLETED|-1|4|8G|1|3600", tmp_path / "log"
+    plain = sacct(tmp_path, row).jobs
+    text = f"{SACCT}\n{row}\n"
+    decimals = text.replace("5|a", "5.0|a").replace("-1|", "-1.0|").replace("|3600", "|3600.0")
+    packed = gzip.compress(text.encode())
+    for content in (packed, text.encode("utf-16-le"), text.replace("\n", "\r").encode(), decimals.encode()):
+        path.write_bytes(content)
+        assert import_log(path, "sacct", tz="UTC").jobs.equals(plain)
+    path.write_bytes(packed[:60])
+    with pytest.raises(TableError, match=r"damaged\? unpack it"):
+        import_log(path)
 
 
 def test_a_comment_of_swf_ends_with_its_line(tmp_path):
@@ -412,6 +472,11 @@ def test_what_is_almost_sacct_is_refused_with_the_way_on(tmp_path, text, word):
     (tmp_path / "log").write_text(text)
     with pytest.raises(TableError, match=word):
         import_log(tmp_path / "log")
+
+
+def test_a_long_log_is_told_by_its_first_line():
+    """Of which only the beginning is looked at, so that its last line is cut."""
+    assert recognised(SGE * 3 + SGE[:60]).name == "sge"
 
 
 def test_the_limit_of_an_array_needs_no_command_line(tmp_path):

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from procure.errors import TableError, reason
+from procure.errors import TableError
 
 UNPACKED_BYTES, UNPACKED_RATIO = 64_000_000, 64
 """A compressed file may unpack to this many bytes, or to this multiple of its size if that is more."""
@@ -58,7 +58,7 @@ def existing_file(path: str | Path) -> Path:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return a file's content, decompressed by its suffix (.gz .bz2 .xz .zst); ``-`` is standard input."""
+    """Return a file's content, decompressed if its first bytes say so (.gz .bz2 .xz .zst); ``-`` is standard input."""
     path = existing_file(path)
     try:
         packed = _standard_input() if str(path) in ("-", "/dev/stdin") else path.read_bytes()
@@ -66,7 +66,8 @@ def read_bytes(path: str | Path) -> bytes:
     except TableError:
         raise
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
-        raise TableError(f"{path}: cannot be read, is it truncated or damaged? {reason(error)}") from None
+        why = getattr(error, "strerror", None) or "unpack it, or copy it again"
+        raise TableError(f"{path}: cannot be read, is it truncated or damaged? {why}") from None
 
 
 @functools.cache
@@ -75,11 +76,12 @@ def _standard_input() -> bytes:
 
 
 def _decompressed(packed: bytes, path: Path) -> bytes:
-    if path.suffix not in _OPENERS:
+    opener = next((one for mark, one in _OPENERS.items() if packed.startswith(mark)), None)
+    if opener is None:
         return packed
     most = max(UNPACKED_BYTES, UNPACKED_RATIO * len(packed))
     content = io.BytesIO()
-    with _OPENERS[path.suffix](packed) as stream:
+    with opener(packed) as stream:
         while block := stream.read(_BLOCK):
             content.write(block)
             if content.tell() > most:
@@ -90,11 +92,11 @@ def _decompressed(packed: bytes, path: Path) -> bytes:
     return content.getvalue()
 
 
-_OPENERS: dict[str, Callable[[bytes], Any]] = {
-    ".gz": lambda packed: gzip.GzipFile(fileobj=io.BytesIO(packed)),
-    ".bz2": lambda packed: bz2.BZ2File(io.BytesIO(packed)),
-    ".xz": lambda packed: lzma.LZMAFile(io.BytesIO(packed)),  # noqa: SIM115 - the caller closes it
-    ".zst": lambda packed: pa.input_stream(pa.py_buffer(packed), compression="zstd"),
+_OPENERS: dict[bytes, Callable[[bytes], Any]] = {
+    b"\x1f\x8b": lambda packed: gzip.GzipFile(fileobj=io.BytesIO(packed)),
+    b"BZh": lambda packed: bz2.BZ2File(io.BytesIO(packed)),
+    b"\xfd7zXZ": lambda packed: lzma.LZMAFile(io.BytesIO(packed)),  # noqa: SIM115 - the caller closes it
+    b"\x28\xb5\x2f\xfd": lambda packed: pa.input_stream(pa.py_buffer(packed), compression="zstd"),
 }
 
 
@@ -155,9 +157,12 @@ def check_parquet(path: Path | io.BytesIO) -> None:
 
 
 def as_utf8(content: bytes) -> bytes:
-    """Return text without its byte-order mark, in UTF-8; UTF-16, which spreadsheets write, is known by its mark."""
+    """Return text without its byte-order mark, in UTF-8; UTF-16 of spreadsheets is known by its mark, or its zeros."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", errors="replace").encode("utf-8")
+    for at, code in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if content[at:4:2] == b"\0\0":
+            return content.decode(code, errors="replace").encode("utf-8")
     return content.removeprefix(codecs.BOM_UTF8)
 
 

@@ -104,6 +104,7 @@ def utc_text(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+_DAY = r"(?:19[89]|20\d)\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?:\.0)?"
 _OFFSET = re.compile(r"[T ]\d\d[\d:.]*\s*(?:Z|[+-]\d\d(?::?\d\d)?)$")
 """An offset behind a time: Z, +02:00, +0200 or +02."""
 
@@ -119,6 +120,9 @@ def unix_seconds(
     """
     digits, missing = np.floor(as_floats(text)), absent(text)
     is_number = ~np.isnan(digits)
+    first = text[~missing].head(100).astype(str).str.strip()
+    if len(first) and first.str.fullmatch(_DAY).all():
+        ledger.refuse(~missing, column, text, "a time: of days alone no job's wait is known; write 2021-05-04T13:00:00")
     # Of Unix seconds 0, −1 and whatever is of 1970 say that there is no time.
     others = digits if not_before is None else np.concatenate([digits, not_before])
     if bool((others >= FIRST_DATE).any()) or bool((~is_number & ~missing).any()):

@@ -39,7 +39,7 @@ def _is_sacct(lines: list[str]) -> bool:
     return (
         bool(re.search(r"\bJobID(Raw)?\b", head))
         or {"jobid", "submit", "start", "end"} <= names
-        or (head[:1] == "{" and not read_condor.recognises(lines))
+        or (head[:1] in "{[" and not read_condor.recognises(lines))
     )
 
 

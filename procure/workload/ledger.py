@@ -135,6 +135,10 @@ class Ledger:
             n = int((frame[later].astype("float64") < frame[earlier].astype("float64")).sum()) if known else 0
             if n:
                 self.note(f"kept, but look at the log's clock: {counted(n, 'job')} that {one if n == 1 else more}")
+        if {"start_time", "end_time", "run_time"} <= set(frame.columns):
+            between = frame["end_time"].astype("float64") - frame["start_time"].astype("float64")
+            if n := int(((frame["run_time"] > between + 60) & (between >= 0)).sum()):
+                self.note(f"kept, but look at the unit: {counted(n, 'job')} with a run time above end less start")
         if "requested_time" in frame.columns:
             limits = frame["requested_time"].to_numpy(dtype=float)
             frame["requested_time"] = real_limits(limits)
@@ -198,8 +202,8 @@ def cancelled_in_queue(state: pd.Series, start: np.ndarray, end: np.ndarray, run
 
 
 def log_bytes(path: str | Path) -> bytes:
-    """Return a log's text in UTF-8, decompressed by its suffix; an empty or damaged file is a TableError."""
+    """Return a log's text in UTF-8, decompressed; an empty or damaged file is a TableError."""
     content = as_utf8(read_bytes(path))
     if not content.strip():
         raise TableError(f"{path}: the file is empty; it holds no job")
-    return content
+    return content if b"\n" in content else content.replace(b"\r", b"\n")

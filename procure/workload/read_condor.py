@@ -33,7 +33,7 @@ def rows(text: str) -> Rows:
             continue
         for name in ("RequestCpus", "RequestMemory", "RequestGpus"):
             if not re.fullmatch(r"[\d.]*", str(ad.get(name.lower(), ""))) and ad[name.lower()] != "undefined":
-                found.note(f"{name} that is an expression says no number: it counts as not asked for")
+                found.note(f"{{jobs}} whose {name} is an expression, no number: it counts as not asked for")
         start = _whole(ad, "JobCurrentStartDate") or _whole(ad, "JobStartDate")
         end = _whole(ad, "CompletionDate") or _whole(ad, "EnteredCurrentStatus")
         wall = _whole(ad, "RemoteWallClockTime")

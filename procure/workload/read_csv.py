@@ -103,6 +103,8 @@ def _durations(log: _Log, field: str) -> np.ndarray:
         return seconds(log.number(field), unit)
     text = text.str.replace(r"^(\d+) days? (?=\d+:)", r"\1-", regex=True)
     found = by_value(text, lambda one: (nan if one.lower() in _NO_TIME else slurm_duration(one),), [float])[0]
+    if text.str.fullmatch(r"\s*\d+:\d\d\s*").any():
+        log.ledger.note(f"column {log.mapping[field].column}: 24:00 is 24 minutes, as Slurm writes it")
     number = as_floats(text)
     found = np.where(np.isnan(number), found, seconds(number, unit))
     log.refuse(np.isnan(found) & ~absent(text), field, "a duration such as 8:00:00 or 2-00:00:00")

@@ -13,7 +13,9 @@ from collections import Counter
 from procure.workload.rows import Rows
 
 _DONE = "64"
-_GPUS = re.compile(r"rusage\[[^\]]*?\bngpus(?:_physical|_excl_p|_shared)?\s*=\s*(\d+)|-gpu\s+\S*num=(\d+)")
+_GPUS = re.compile(
+    r"(?:rusage\[[^\]]*?\bngpus(?:_physical|_excl_p|_shared)?\s*=\s*|-gpu\s+\S*num=)(\d+)(?:\.\d+)?(/task)?"
+)
 _SPAN = re.compile(r"span\[\s*(hosts|ptile)\s*=\s*(\d+)")
 _LIMIT = re.compile(r"#BSUB\s+-W\s+(?:(\d+):)?(\d+)")
 
@@ -50,13 +52,13 @@ def _take(found: Rows, number: int, line: str) -> None:
         slots[one if star else host] += int(times) if star and times.isdigit() else 1
     started = int(fields[10]) > 0
     if (n := slots.total()) > cpus:
-        found.note("jobs that asked for a range of slots (-n 4,16) are taken with those that they got")
+        found.note("{jobs} asked for a range of slots (-n 4,16): those that they got are taken")
         cpus = n
     # What bsub -gpu asked for stands in the effective resource requirement, near the end.
     gpus = _GPUS.search(" ".join([fields[13], *rest[3:4], *rest[24:]]))
     limit = _LIMIT.search(command)
     n_nodes = max(len(slots), 1)
-    each = int(gpus[1] or gpus[2]) * n_nodes if gpus else 0
+    held = int(gpus[1]) * (cpus if gpus[2] else n_nodes) if gpus else 0
     found.add(
         number,
         JobID=f"{fields[3]}_{index}" if index else fields[3],
@@ -71,7 +73,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         State="COMPLETED" if state == _DONE else "FAILED" if started else "CANCELLED",
         NNodes=n_nodes,
         NodeList=",".join(slots),
-        ReqTRES=f"cpu={cpus},node={n_nodes},gres/gpu={each}",
+        ReqTRES=f"cpu={cpus},node={n_nodes},gres/gpu={held}",
         SubmitLine=_line(cpus, f"{fields[13]} {command}"),
     )
 

@@ -57,7 +57,11 @@ def _take(found: Rows, number: int, line: str) -> None:
     memory = _memory(asked.get("mem", "")) or sum(n * _memory(c.get("mem", "")) for n, c in chunks)
     memory = memory or cpus * _memory(asked.get("pmem", ""))
     if _unlike(chunks):
-        found.note("jobs of unlike chunks (select=1:ncpus=4+2:ncpus=8) are taken as of nodes alike, each of their mean")
+        found.note("{jobs} of unlike chunks (select=1:ncpus=4+2:ncpus=8) taken as of nodes alike, each of their mean")
+    if "excl" in asked.get("place", "") and not gpus:
+        found.note(
+            "{jobs} held whole nodes (place=excl) of which the log names no GPU: if they have any, none is counted"
+        )
     found.add(
         number,
         JobID=job_id,

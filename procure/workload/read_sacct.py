@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.tables import with_clock_of
+from procure.tables import as_floats, with_clock_of
 from procure.text import counted, printable
 from procure.workload.clock import unix_seconds
 from procure.workload.het_jobs import join_het_jobs
@@ -105,7 +105,8 @@ class _Log(NamedTuple):
         text = self.pick(name)
         if text is None:
             return None
-        seconds = by_value(text, lambda value: (slurm_duration(value),), [float])[0]
+        clocks = by_value(text, lambda value: (slurm_duration(value),), [float])[0]
+        seconds = _first(clocks, as_floats(text))  # 90.0, of a column of decimals
         self.ledger.refuse(np.isnan(seconds) & ~absent(text), name, text, "a duration D-HH:MM:SS")
         return seconds
 
@@ -147,6 +148,8 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     ledger = log.ledger
     job_id = log.need("JobID", "JobIDRaw").str.strip()
     if rows is None:
+        if job_id.str.fullmatch(r"\d+\.0").all():  # of a column of decimals
+            job_id = job_id.str.removesuffix(".0")
         ledger.drop(job_id.str.contains(_STEP).to_numpy(dtype=bool), "job step")
     _keep_cluster(log, how.cluster)
     times = _times(log, how.log_tz)
@@ -163,7 +166,7 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     started = ~np.isnan(times["start_time"])
     if node_ids is not None:
         started &= node_ids != ""
-    run_time = np.where(started, _elapsed(log, times), 0.0)
+    run_time = np.where(started, np.ceil(_elapsed(log, times)), 0.0)
     state = log.text("State").str.replace(r"\s.*", "", regex=True)
     got = log.tres("AllocTRES")
     held_none = log.text("AllocTRES") == "" if node_ids is None else np.zeros(len(order), bool)
@@ -204,6 +207,13 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     columns |= _more(log) | _held(got, ledger, amounts["cpus_per_node"])
     asks = how.asks or ("nodes" if how.cpus_per_node else None)
     columns = line_columns(columns, seen, log.pick(LAST_FIELD), asks, ledger)
+    other = [one for one in log.frame if re.search("gpu|tresper", one) and not log.text(one).isin(["", "0"]).all()]
+    if other and not any(
+        np.asarray(columns[name]).any() for name in ("gpus_per_node", "gpus_per_task") if name in columns
+    ):
+        ledger.warnings.append(
+            f"no job asks for a GPU, as column {printable(other[0])} is not read; ReqTRES, AllocTRES and AllocGRES are"
+        )
     imported = ledger.finish(join_het_jobs(columns, ledger), "unix", how.strict)
     return _with_array_tasks(imported, ledger.source) if how.keep_unfinished else imported
 
@@ -217,7 +227,7 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
             why = "; ".join(f"{n:,}: {reason}" for reason, n in ledger.dropped.items())
             raise TableError(f"{path}: holds no ended job{'; ' if why else ''}{why}")
         return frame, ledger
-    if text.lstrip()[:1] == "{":
+    if text.lstrip()[:1] in ("{", "["):
         frame = json_rows(text, str(path))
         return frame, Ledger(str(path), np.arange(len(frame), dtype=np.int64), len(frame), how.skip_bad_rows)
     # A name may hold what Unicode counts as the end of a line, so only the file's own ends count.
@@ -335,7 +345,7 @@ def _limit(log: _Log) -> np.ndarray:
     name = "TimelimitRaw" if log.pick("TimelimitRaw") is not None else "Timelimit"
     minutes = pd.to_numeric(log.text(name), errors="coerce").to_numpy(float) * 60
     written = log.duration(name)
-    return np.nan_to_num(minutes if written is None else _first(minutes, written))
+    return np.maximum(np.ceil(np.nan_to_num(minutes if written is None else _first(minutes, written))), 0)
 
 
 def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -> tuple[dict[str, np.ndarray], Seen]:
@@ -394,11 +404,6 @@ def _gpus(
                 f"{counted(found, 'job')} got GPUs that their request does not name: what they got is taken"
             )
         each, model = np.where(more, n, each), np.where(more, kind, model)
-    other = [one for one in log.frame if re.search("gpu|tresper", one) and not log.text(one).isin(["", "0"]).all()]
-    if other and not each.any():
-        log.ledger.warnings.append(
-            f"no job asks for a GPU, as column {printable(other[0])} is not read; ReqTRES, AllocTRES and AllocGRES are"
-        )
     told = log.text("ReqTRES").str.cat([log.text(name) for name in ("AllocTRES", "ReqGRES", "AllocGRES")], " ")
     shares = told.str.contains(r"\b(?:shard|mps)\b").to_numpy(bool) & (each == 0) & log.ledger.keep
     if shares.any():

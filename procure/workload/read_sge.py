@@ -8,15 +8,16 @@ from procure.workload.rows import Rows, clock, duration
 
 _FEWEST = 43  # of version 6.1; later ones have more at the end
 _PE_TASK = re.compile(r"\d+\.[A-Za-z]\S*")
-_GPUS = re.compile(r"-l\s+(?:\S*,)?(?:nvidia_|num_)?(?:n?gpus?|cuda)(?:_cards?)?=(\d+)", re.IGNORECASE)
+_GPUS = re.compile(r"-l\s+(?:\S*,)?(?:(?:nvidia_|num_)?(?:n?gpus?|cuda)(?:_cards?)?|coproc_\w+)=(\d+)", re.I)
+_WHOLE = re.compile(r"-l\s+(?:\S*,)?excl(?:usive)?=(?:true|1)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"(?<!\\):")
 _MILLISECONDS = 10**12
-_WITH_PE = "jobs with a parallel environment: the log names their first node only, so each counts as of one node"
+_WITH_PE = "{jobs} with a parallel environment: the log names their first node only, so each counts as of one node"
 
 
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is one of Grid Engine."""
-    fields = _BETWEEN.split(next((line for line in reversed(lines) if not line.startswith("#")), ""))
+    fields = _BETWEEN.split(next((line for line in lines if not line.startswith("#")), ""))
     return len(fields) >= _FEWEST and all(fields[i].isdigit() for i in (5, 8, 9, 10))
 
 
@@ -43,9 +44,9 @@ def _take(found: Rows, number: int, line: str) -> None:
     limit = re.search(r"\b[hs]_rt=(\d+(?::\d+(?![\d.]))*)", options)  # the next field is of decimals
     if slots > 1:
         found.note(_WITH_PE)
-    if gpus is None and re.search(r"-l\s+\S*gpu", options, re.IGNORECASE):
+    if gpus is None and re.search(r"-l\s+\S*(?:gpu|cuda|coproc)", options, re.IGNORECASE):
         found.note(
-            "careful: what -l says of GPUs without a number, such as gpu=TRUE, is not read: such jobs ask for none"
+            "careful: what -l says of GPUs without a number, as gpu=TRUE, is not read: {jobs} taken as without any"
         )
     if gpus:
         found.note("GPUs are taken as those of the whole job, where -l asks for them")
@@ -64,7 +65,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         NNodes=1,
         NodeList=fields[1] if start else "",
         ReqTRES=f"cpu={slots},node=1,gres/gpu={gpus[1] if gpus else 0}",
-        SubmitLine="qsub --ntasks=1" if slots == 1 else "",
+        SubmitLine=f"qsub {'--ntasks=1 ' * (slots == 1)}{'--exclusive' * bool(_WHOLE.search(options))}",
     )
 
 

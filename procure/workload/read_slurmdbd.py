@@ -52,6 +52,9 @@ def rows(text: str) -> Rows:
             found.bad(number, str(row.get("id_job")), "a row with as many fields as the header")
             continue
         row = {name: "" if text in ("NULL", "\\N") else text for name, text in row.items()}
+        if row.get("deleted", "0") not in ("0", ""):
+            found.skip("marked as deleted, so that sacct leaves it out")
+            continue
         state = row.get("state", "")
         limit = row.get("timelimit", "")
         asked, got = (_tres(row.get(name), "" if _names_gres(row) else gpus) for name in ("tres_req", "tres_alloc"))
@@ -73,6 +76,7 @@ def rows(text: str) -> Rows:
             Eligible=row.get("time_eligible", ""),
             Start=row["time_start"],
             End=row["time_end"],
+            ElapsedRaw=_elapsed(row),
             State=_STATES[int(state)] if state.isdigit() and int(state) < len(_STATES) else state,
             TimelimitRaw="" if limit in _NO_VALUE else limit,
             ReqCPUS=row.get("cpus_req", ""),
@@ -89,6 +93,13 @@ def rows(text: str) -> Rows:
             Priority=row.get("priority", "") if row.get("priority", "").isdigit() else "",
         )
     return found
+
+
+def _elapsed(row: dict[str, str]) -> str:
+    """Return the run time without what the job was suspended, as sacct does; empty where that is not said."""
+    times = [row.get(name, "") for name in ("time_end", "time_start", "time_suspended")]
+    end, start, suspended = (int(one) if one.isdigit() else 0 for one in times)
+    return str(end - start - suspended) if suspended and start and end else ""
 
 
 def _memory(text: str) -> str:

@@ -191,11 +191,11 @@ def _header(comments: list[str]) -> dict[str, str]:
 
 def _look_at_header(header: dict[str, str], field: dict[str, np.ndarray], cpus_per_node: int, ledger: Ledger) -> None:
     """Say what the header tells of the nodes, and what the log does not tell: waits, and what jobs held."""
-    nodes, processors = (re.match(r"\d{1,15}(?!\d)", header.get(key, "")) for key in ("maxnodes", "maxprocs"))
-    if cpus_per_node == 1 and nodes and processors and 0 < 2 * int(nodes.group()) <= int(processors.group()):
-        each = -(-int(processors.group()) // int(nodes.group()))
+    nodes, processors = (_number(header, key) for key in ("maxnodes", "maxprocs"))
+    if cpus_per_node == 1 and 0 < 2 * nodes <= processors:
+        each = -(-processors // nodes)
         ledger.note(
-            f"the header says {int(nodes.group()):,} nodes and {int(processors.group()):,} processors; here each "
+            f"the header says {nodes:,} nodes and {processors:,} processors; here each "
             f"processor is a node of its own: --set cpus_per_node={each} makes nodes of {each}"
         )
     kept = ledger.keep & (field["run time"] >= 0)
@@ -214,16 +214,22 @@ def _origin(header: dict[str, str], clock: str | None, submit: np.ndarray, ledge
     """Return what is added to the log's times and the clock that results."""
     if clock == "unix":
         return 0, "unix"
-    start = re.match(r"\d{1,15}(?!\d)", header.get("unixstarttime", ""))
+    start = _number(header, "unixstarttime")
     if clock is None and len(submit) and LATEST_OWN <= submit.min() < LATEST_UNIX:
-        more = f"; UnixStartTime {start.group()} is not added" if start and int(start.group()) else ""
+        more = f"; UnixStartTime {start} is not added" if start else ""
         ledger.note(f"times are Unix seconds already, from {pd.Timestamp(submit.min(), unit='s'):%Y-%m-%d} on{more}")
         return 0, "unix"
-    if clock == "log" or not start or int(start.group()) == 0:
+    if clock == "log" or not start:
         ledger.note("no UnixStartTime in the header: times are seconds of the log's own clock")
         return 0, "log"
-    ledger.note(f"times are the log's plus UnixStartTime {start.group()}")
-    return int(start.group()), "unix"
+    ledger.note(f"times are the log's plus UnixStartTime {start}")
+    return start, "unix"
+
+
+def _number(header: dict[str, str], key: str) -> int:
+    """Return the number that a field of the header begins with, also of 1,704,186,000; 0 without one."""
+    found = re.match(r"\d{1,15}(?!\d)", re.sub(r"(?<=\d),(?=\d{3})", "", header.get(key, "")))
+    return int(found.group()) if found else 0
 
 
 def _whole_text(values: np.ndarray) -> np.ndarray:

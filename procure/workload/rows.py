@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.text import clock_seconds, short
+from procure.text import clock_seconds, counted, short
 from procure.workload.ledger import Ledger
 
 
@@ -21,7 +21,7 @@ class Rows:
     def __init__(self, text: str) -> None:
         """Begin with nothing read."""
         self._text = text
-        self._notes: dict[str, None] = {}
+        self._notes = Counter[str]()
         self._rows: dict[int, dict[str, str]] = {}
         self._skipped = Counter[str]()
         self._bad: list[str] = []
@@ -54,8 +54,8 @@ class Rows:
         self._bad.append(f"line {number}: {short(line)} is not {wanted}")
 
     def note(self, text: str) -> None:
-        """Keep a sentence on how the log is read, once."""
-        self._notes[text] = None
+        """Keep a sentence on how the log is read, once; ``{jobs}`` in it becomes how often it was said."""
+        self._notes[text] += 1
 
     def table(self, source: str, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
         """Return the rows as text, and the ledger that accounts for every line."""
@@ -64,7 +64,7 @@ class Rows:
         if self._bad:
             ledger.skip_lines(len(self._bad), self._bad[0])
         ledger.dropped |= self._skipped
-        ledger.notes += [text for text in self._notes if text not in ledger.notes]
+        ledger.notes += [text.replace("{jobs}", counted(n, "job")) for text, n in self._notes.items()]
         return pd.DataFrame([*self._rows.values()], dtype=object).fillna(""), ledger
 
 

@@ -32,7 +32,7 @@ def json_rows(text: str, source: str) -> pd.DataFrame:
     except (ValueError, RecursionError) as error:
         at = f", line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise TableError(f"{source}{at}: is no JSON from here on; was it cut? `sacct --json` writes it whole") from None
-    jobs = document.get("jobs") if isinstance(document, dict) else None
+    jobs = document.get("jobs") if isinstance(document, dict) else document
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise TableError(f"{source}: no list of jobs under 'jobs', as `sacct --json` writes it")
     if jobs and not any("time" in job for job in jobs) and any("job_state" in job for job in jobs):
