@@ -276,6 +276,10 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (f"NodeName=n1 CPUs=9 RealMemory=9 Gres=gpu:2K\n{ALL}", "node n1 gres", "of GPUs none"),
         (NODES + "PartitionName=a,b Nodes=ALL\n", "partition a,b", "no job"),
         (f"PreemptType=preempt/qos\n{NODES}{ALL}", "QOS", "qos"),
+        (f"SelectTypeParameters=CR_CPU\nNodeName=n1 CPUs=8 CoresPerSocket=4 ThreadsPerCore=2\n{ALL}",
+         "SelectTypeParameters cr_cpu", "no two jobs"),
+        (NODES + "PreemptType=preempt/partition_prio\nPartitionName=p Nodes=ALL PreemptMode=WITHIN\n",
+         "partition p PreemptMode", "WITHIN"),
         (f"PreemptType=preempt/qos\nPreemptMode=CHECKPOINT\n{NODES}{ALL}", "PreemptMode", "not simulated"),
         (NODES + "PartitionName=p Nodes=ALL TRESBillingWeights=GRES/gpu:a=9\n",
          "partition p tresbillingweights", "billing"),
@@ -294,6 +298,7 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("qos__txt", "Name|Flags|\nnormal||\nq|NoReserve,DenyOnLimit|\n", "flags", "flag"),
         ("all__cfg", "Cluster - 'c':MaxJobs=5\nParent - 'root'\nAccount - 'a':FairShare=1\n", "maxjobs", "cluster"),
         ("gres__conf", "Name=gpu File=/dev/nvidia[0-1]\n", "node g gres", "drains"),
+        ("qos__txt", "Name|PreemptMode|\nnormal|within|\n", "QOS normal PreemptMode", "WITHIN"),
         ("all__cfg", "Cluster - 'd'\nParent - 'root'\nAccount - 'a':FairShare=1\n", "cluster", "ClusterName"),
         ("all__cfg", "Cluster - 'c'\nParent - 'root'\nAccount - 'a':GrpTRES=gres/gpu:v=4\n", "grptres", "gres/gpu:v"),
         ("assoc__txt", "# of today\nAccount|User|GrpJobs|\nroot||2|\n", "grpjobs", "cluster"),
@@ -321,7 +326,7 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
 )  # fmt: skip
 def test_what_the_database_says_beyond_the_model_is_named(site, name, text, setting, word):
     """Flags, limits of a whole cluster, variables of a shell, who may not use a reservation."""
-    more = "GresTypes=gpu\nNodeName=g CPUs=8 RealMemory=8000 Gres=gpu:3\n"
+    more = "PreemptType=preempt/qos\nPreemptMode=CANCEL\nGresTypes=gpu\nNodeName=g CPUs=8 RealMemory=8000 Gres=gpu:3\n"
     told = site(more + NODES + ALL, **{name: text}).rules.not_understood
     assert [one for one in told if one.setting == setting and word in one.effect]
 

@@ -38,6 +38,7 @@ class Accounting:
     cluster: str = ""
     not_understood: list[NotUnderstood] = field(default_factory=list)
     cluster_qos: tuple[str, ...] = ()
+    preempt_modes: dict[str, str] = field(default_factory=dict)  # of QOS, as they stand
 
     def say(self, setting: str, value: str, where: str, effect: str) -> None:
         """Note what is not modelled."""
@@ -317,6 +318,7 @@ def take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: A
             kept = [one for one in record.get("flags", ()) if one.lower() not in {each.lower() for each in named}]
             record["flags"] = (*kept, *named) if sign == "+" else tuple(kept)
     _take(QOS, record, plain, where, "QOS", found)
+    found.preempt_modes[record["name"]] = plain.get("preemptmode", found.preempt_modes.get(record["name"], ""))
     if "flags" in plain or "flags+" in given:
         for flag in (one for one in record.get("flags", ()) if one.lower() not in _QOS_FLAGS):
             effect = "this flag of the QOS is not modelled: its jobs may be held, or overtake, otherwise"

@@ -33,7 +33,6 @@ from procure.site.model import (
     Partition,
     Preemption,
     Priority,
-    Qos,
     Reservation,
     Scheduler,
     Select,
@@ -181,6 +180,9 @@ def _site(
         "qos": accounting.all_qos(),
         "associations": accounting.all_associations(),
     }
+    effect = "in Slurm no two jobs share a core of several threads; here they do"
+    shared = values["select"].consume == "cpu" and max(nodes["threads_per_core"]) > 1
+    unknown += gaps_of([(shared, "SelectTypeParameters cr_cpu", "", effect)])
     found.reservations += past_reservations(accounting.reservations, found, nodes, unknown)
     values["reservations"] = tuple(read_reservation(record, tz) for record in found.reservations)
     of = ", ".join(record["reservationname"] for record in found.reservations)
@@ -188,7 +190,7 @@ def _site(
     unknown += gaps_of([(of and tz is None, "ReservationName", of, effect)])
     unknown += reservation_gaps(found.reservations)
     unknown += taken(DATABASE, found.database[0], found.database[1].__getitem__, "slurmdbd ")[1]
-    unknown += of_settings + no_rows(found) + _preemption_gaps(found, partitions, values["qos"])
+    unknown += of_settings + no_rows(found) + _preemption_gaps(found, partitions, accounting.preempt_modes)
     past = past_events(accounting.events, found, tz, unknown)
     dated = {name for one in past if one.end is None for name in expand_nodes(one.nodes)}
     today = [one for one in events if not set(expand_nodes(one.nodes)) <= dated]
@@ -244,7 +246,9 @@ def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent]) -> l
     ])  # fmt: skip
 
 
-def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos: Sequence[Qos]) -> list[NotUnderstood]:
+def _preemption_gaps(
+    found: Configuration, partitions: Sequence[Partition], of_qos: dict[str, str]
+) -> list[NotUnderstood]:
     """Name what a site's preemption has that is not simulated."""
     kind = found.settings.get("preempttype", "preempt/none").lower().removeprefix("preempt/")
     mode = found.settings.get("preemptmode", "OFF")
@@ -254,9 +258,8 @@ def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos:
     where, gaps = found.where.get("preempttype", ""), []
     if kind not in _PREEMPT_TYPES:
         gaps.append(("PreemptType", kind, "not simulated: jobs that would give way run on"))
-    given = [("PreemptMode", mode)]
-    given += [(f"partition {each.name} PreemptMode", each.preempt_mode or "") for each in partitions]
-    given += [(f"QOS {each.name} PreemptMode", each.preempt_mode or "") for each in qos]
+    given = [("PreemptMode", mode), *((f"QOS {name} PreemptMode", text) for name, text in of_qos.items())]
+    given += [(f"partition {one['partitionname']} PreemptMode", one.get("preemptmode", "")) for one in found.partitions]
     for setting, value in given:
         for word in words(value):
             if word in _NOT_PREEMPTED:
