@@ -146,7 +146,7 @@ def test_a_log_is_told_and_read(tmp_path, name, text, rows):
 @pytest.mark.parametrize("name", ["pbs", "lsf", "sge"])
 def test_a_damaged_line_is_named(tmp_path, name):
     path, text = tmp_path / "log", {"pbs": PBS, "lsf": LSF, "sge": SGE}[name]
-    broken = {"pbs": "nonsense", "lsf": '"JOB_FINISH" "10.1" 5', "sge": "a:b:c"}[name]
+    broken = {"pbs": "nonsense", "lsf": LSF[: LSF.index("it")], "sge": "a:b:c"}[name]
     path.write_text(f"{text}{broken}\n{text.splitlines()[-1]}\n")
     line = len(text.splitlines()) + 1
     with pytest.raises(TableError, match=f"line {line}: .*skip_bad_rows"):
@@ -507,6 +507,10 @@ def test_clusters_and_memory_of_slurmdbd(tmp_path):
     with pytest.raises(TableError, match="jobs of 2 clusters"):
         import_log(path)
     jobs = import_log(path, cluster="b").jobs
+    decimals = row.replace(",3,120", ",3.0,120.0").replace("5,0,4294967294,", "5.0,0.0,4294967294.0,")
+    path.write_text(f"{first.replace('gres_req', 'gres_used')}\n{decimals}\n")
+    found = import_log(path).jobs
+    assert found[[*FIGURES, "state"]].equals(jobs[[*FIGURES, "state"]])
     assert jobs[["mem_mb_per_node", "gpus_per_node"]].to_numpy().tolist() == [[4000, 2]]
     path.write_text(f"{first}\n{row.replace('4000.0', '9.22337203685478e+18')}\n")
     with pytest.raises(TableError, match="column ReqMem"):

@@ -36,10 +36,11 @@ def rows(text: str) -> Rows:
 
 
 def _take(found: Rows, number: int, line: str) -> None:
-    fields = next(csv.reader([line], delimiter=" ", doublequote=True, skipinitialspace=True))
-    if fields[0] != "JOB_FINISH":
-        found.skip(f"event {fields[0][:20]}, not the end of a job")
+    event = line.split(" ", 1)[0].strip('"')
+    if event != "JOB_FINISH":
+        found.skip(f"event {event[:20]}, not the end of a job")
         return
+    fields = next(csv.reader([line], delimiter=" ", skipinitialspace=True, strict=True))  # a record that is cut is bad
     n_asked = int(fields[22])
     n_hosts = int(fields[23 + n_asked])
     hosts = fields[24 + n_asked : 24 + n_asked + n_hosts]

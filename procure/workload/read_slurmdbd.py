@@ -51,7 +51,7 @@ def rows(text: str) -> Rows:
         if None in row or None in row.values():
             found.bad(number, str(row.get("id_job")), "a row with as many fields as the header")
             continue
-        row = {name: "" if text in ("NULL", "\\N") else text for name, text in row.items()}
+        row = {name: _cell(text) for name, text in row.items()}
         if row.get("deleted", "0") not in ("0", ""):
             found.skip("marked as deleted, so that sacct leaves it out")
             continue
@@ -95,6 +95,11 @@ def rows(text: str) -> Rows:
     return found
 
 
+def _cell(text: str) -> str:
+    """Return what a cell says: NULL is nothing, and a column with NULL may have become one of decimals."""
+    return "" if text in ("NULL", "\\N") else text[:-2] if text.endswith(".0") and text[:-2].isdigit() else text
+
+
 def _elapsed(row: dict[str, str]) -> str:
     """Return the run time without what the job was suspended, as sacct does; empty where that is not said."""
     times = [row.get(name, "") for name in ("time_end", "time_start", "time_suspended")]
@@ -104,7 +109,6 @@ def _elapsed(row: dict[str, str]) -> str:
 
 def _memory(text: str) -> str:
     """Write the request as sacct does: the highest bit says that it is per CPU."""
-    text = text.removesuffix(".0")  # of a column of decimals, as one with NULL becomes
     if not re.fullmatch(r"-?\d+", text) or text in _NO_VALUE:
         return "" if text in _NO_VALUE else text  # refused where memory is read
     amount = int(text) % 2**64  # a signed column has the highest bit as a minus
