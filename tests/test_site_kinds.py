@@ -7,6 +7,7 @@ import json
 import pandas as pd
 import pytest
 
+from procure.cli.site_options import note_rejections
 from procure.comparison.waits import site_check, verdict
 from procure.errors import TableError
 from procure.run import simulate
@@ -272,6 +273,7 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (NODES + "PartitionName=p Nodes=ALL AllowQos+=x\n", "AllowQos+=x", "not a setting"),
         (f"NodeName=n[1-4] TO_BE_FILLED CPUs=8\n{ALL}", "TO_BE_FILLED", "not a setting"),
         (f"PriorityWeightFairshare=5\n{NODES}{ALL}", "associations", "assoc"),
+        (f"SchedulerParameters=sched_interval=-1\n{NODES}{ALL}", "SchedulerParameters sched_interval", "is off"),
         (f"PriorityWeightTRES=cpu=5,license/x=9\n{NODES}{ALL}", "PriorityWeightTRES", "nothing"),
         (f"NodeName=n1 CPUs=9 RealMemory=9 Gres=gpu:2K\n{ALL}", "node n1 gres", "of GPUs none"),
         (NODES + "PartitionName=a,b Nodes=ALL\n", "partition a,b", "no job"),
@@ -307,8 +309,7 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("make__sh", "sacctmgr -i add user u account=a cluster=d\n", "add user", "of cluster d"),
         ("assoc__txt", "Cluster|Account|User|\nd|a||\n", "cluster", "ClusterName"),
         ("make__sh", "sacctmgr -i add account a\nsacctmgr -i add account $x\n", "line", "variable"),
-        ("resv__txt", RESERVATION + "Users=-bob\n",
-         "reservation r", "who"),
+        ("resv__txt", RESERVATION + "Groups=g\n", "reservation r", "groups"),
         ("resv__txt", RESERVATION + "Flags=FLEX\n",
          "reservation r", "closed"),
         ("resv__txt", RESERVATION + "CoreCnt=2 Flags=\n", "reservation r", "cores"),
@@ -381,7 +382,9 @@ def test_what_slurm_does_not_start_with_is_refused(site):
     ("line", "word"),
     [
         ("NodeName=x CPUs=1 RealMemory=64G", "x realmemory: '64G'"), ("NodeName=x CPUs=1 Weight=-4", "x weight: '-4'"),
-        ("PriorityWeightAge=-4", "priorityweightage: '-4'"), ("PreemptMode=foo", "preemptmode: 'foo'"),
+        ("PriorityWeightAge=-4", "priorityweightage: '-4'"), ("PriorityCalcPeriod=0", "prioritycalcperiod: '0'"),
+        ("SchedulerParameters=sched_interval=0", "SchedulerParameters sched_interval: '0'"),
+        ("PreemptMode=foo", "preemptmode: 'foo'"),
         ("PartitionName=x PreemptMode=foo", "partition x preemptmode: 'foo'"),
     ],
 )  # fmt: skip
@@ -390,6 +393,7 @@ def test_a_value_that_slurm_does_not_take_is_refused_with_its_line(site, line, w
     with pytest.raises(TableError, match=rf"slurm\.conf:4, {word} was given"):
         site(f"{line}\n{NODES}{ALL}")
     assert site("NodeName=n1 RealMemory=64K\n" + ALL).nodes["mem_mb"].tolist() == [65536]
+    assert not site(f"SchedulerParameters=bf_interval=-1\n{NODES}{ALL}").rules.scheduler.backfill
 
 
 def test_models_that_gres_conf_and_a_node_do_not_share(site):
@@ -412,13 +416,14 @@ def test_the_first_that_sets_a_limit_decides_whether_a_job_ever_starts(site, tmp
 
 
 def test_a_reservation_of_accounts_takes_no_others(site, tmp_path):
-    """Those below them, too; where users stand beside, both must be right."""
-    table = USERS + "a|||||top|\nb|||||root|\na|u|||||\nb|v|||||\na|w|||||\n"
+    """Those below them, too; where users stand beside, both must be right; -u takes all but u."""
+    table = USERS + "a|||||top|\nb|||||root|\na|u|||||\nb|v|||||\na|w|||||\nb|x|||||\n"
     shown = RESERVATION + "Users=u,v Accounts=top Flags=\n"
+    shown += RESERVATION.replace("=r ", "=s ").replace("n1", "n2") + "Users=-v Accounts=-top\n"
     found = site(ENFORCED + ALL, assoc__txt=table, resv__txt=shown, qos__txt="Name|Priority|\nnormal|0|\nq|0|\n")
     at = found.rules.reservations[0].start
-    given = jobs(3, account=["a", "b", "a"], user=[*"uvw"], reservation="r", submit_time=at)
-    assert [one is None for one in starts(found.rules, given, found.nodes, tmp_path)] == [False, True, True]
+    given = jobs(5, account=[*"ababb"], user=[*"uvwvx"], reservation=[*"rrrss"], submit_time=at)
+    assert [one is None for one in starts(found.rules, given, found.nodes, tmp_path)] == [False] + [True] * 3 + [False]
 
 
 def test_what_a_partition_never_takes(site, tmp_path):
@@ -431,6 +436,13 @@ def test_what_a_partition_never_takes(site, tmp_path):
     assert [one is None for one in begun] == [True, False, True, True, True, True, False]
     with pytest.raises(TableError, match=r"job 0: licenses 'a:1\|b:1' was given"):
         starts(found.rules, table.assign(licenses="a:1|b:1"), found.nodes, tmp_path)
+
+
+def test_jobs_of_several_partitions_are_told(capsys):
+    table = jobs(2, partition=["p,q", "p"])
+    found = simulate(table, two_nodes(), "slurm").schedule
+    note_rejections("slurm", found, two_nodes())
+    assert "1 job of several partitions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("of", ["partition", "qos"])

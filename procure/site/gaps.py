@@ -158,15 +158,14 @@ def reservation_gaps(records: list[Record]) -> list[NotUnderstood]:
     for record in records:
         name = f"reservation {record['reservationname']}"
         flags, licences = set(record.get("flags", "").split(",")), record.get("licenses", "(null)")
-        who = ",".join(record.get(key, "") for key in ("users", "accounts", "groups")).strip(",")
-        unlike = re.search(r"(^|,)-", who) or record.get("groups", "(null)") not in ("(null)", "")
+        groups = record.get("groups", "(null)")
         rows: list[tuple[object, str, str]] = [
             (
                 of_cores(record),
                 record.get("corecnt", ""),
                 "of some cores of its nodes: these are taken as free for everybody",
             ),
-            (unlike, who, "who may not use it, and groups, are not known: only those named may"),
+            (groups not in ("(null)", ""), groups, "groups are not known: users and accounts that it names may use it"),
             (licences not in ("(null)", ""), licences, "licences are not reserved: any job may take them"),
         ]
         for words_, effect in _FLAGS.items():

@@ -419,10 +419,15 @@ class Known:
             found = site.reservations[self.time_of[job][1]]
             if self.reservation_over[job]:
                 return f"reservation {reservation} was over when it was submitted"
-            accounts = {account, *self._above[account]}
-            if (found.users and user not in found.users) or (found.accounts and not accounts & {*found.accounts}):
+            if not (_may(found.users, {user}) and _may(found.accounts, {account, *self._above[account]})):
                 return f"reservation {reservation} does not take its user"
         return ""
+
+
+def _may(named: Sequence[str], of: set[str]) -> bool:
+    """Tell whether a list of a reservation takes any of these names; -bob takes all but bob."""
+    plain = {name for name in named if not name.startswith("-")}
+    return not {f"-{name}" for name in of} & set(named) and (not plain or bool(plain & of))
 
 
 def _drained_from(noted: int, ran: list[tuple[int, int]]) -> int:

@@ -64,6 +64,13 @@ def unless_negative(text: str) -> int | None:
     return None if text.startswith("-") else whole(text)
 
 
+def positive(text: str) -> int | None:
+    """Read a whole number from 1 on; −1 leaves the usual one."""
+    if (number := unless_negative(text)) == 0:
+        raise ValueError("a number from 1 on is needed")
+    return number
+
+
 def seconds(text: str) -> int:
     """Read D-HH:MM:SS, D-HH, HH:MM:SS or a number of minutes, in seconds."""
     if text.isdecimal():
@@ -165,7 +172,11 @@ _PRIORITY = (
     Row("priorityweightqos", "priority.weight_qos", whole),
     Row("prioritymaxage", "priority.max_age", lambda text: 1 if text == "0" else seconds(text) or _NEVER),
     Row("prioritydecayhalflife", "priority.decay_half_life", seconds),
-    Row("prioritycalcperiod", "priority.calc_period", seconds),
+    Row(
+        "prioritycalcperiod",
+        "priority.calc_period",
+        lambda text: 60 * (positive(text) or 5) if text.isdecimal() else seconds(text),
+    ),
     Row("priorityfavorsmall", "priority.favor_small", yes),
 )
 _PER_GPU = "defaults per GPU are not applied: jobs take the CPUs and memory that they ask for"
@@ -223,13 +234,13 @@ NUMBERS = (
     *(
         Row(name, name, unless_negative)
         for name in (
-            "default_queue_depth", "partition_job_depth", "sched_interval", "batch_sched_delay", "bf_interval",
-            "bf_resolution", "bf_max_job_test", "bf_max_job_start", "bf_max_job_user", "bf_max_job_part",
-            "bf_max_job_assoc", "bf_max_job_user_part", "bf_max_job_array_resv", "bf_min_age_reserve",
-            "bf_min_prio_reserve", "bf_job_part_count_reserve"
+            "default_queue_depth", "partition_job_depth", "batch_sched_delay", "bf_max_job_test", "bf_max_job_start",
+            "bf_max_job_user", "bf_max_job_part", "bf_max_job_assoc", "bf_max_job_user_part",
+            "bf_max_job_array_resv", "bf_min_age_reserve", "bf_min_prio_reserve", "bf_job_part_count_reserve"
         )
     ),
-    Row("bf_window", "bf_window", lambda text: None if text.startswith("-") else 60 * whole(text)),
+    *(Row(name, name, positive) for name in ("sched_interval", "bf_interval", "bf_resolution")),
+    Row("bf_window", "bf_window", lambda text: (number := positive(text)) and 60 * number),
 )  # fmt: skip
 SCHEDULER = (
     *NUMBERS,

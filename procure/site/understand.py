@@ -315,8 +315,10 @@ def _scheduler(found: Configuration, unknown: list[NotUnderstood]) -> Scheduler:
     effect = "this parameter of the scheduler is not modelled; which jobs overtake may differ"
     odd = sorted(given.keys() - {row.name for row in SCHEDULER} - NO_EFFECT["scheduler"])
     told += [(True, f"SchedulerParameters {name}", given[name], effect) for name in odd]
+    off = given.get("sched_interval", "").startswith("-")
+    told += [(off, "SchedulerParameters sched_interval", "-1", "the main scheduler is off in Slurm, but not here")]
     unknown += gaps + gaps_of(told, where)
-    return Scheduler(backfill=kind != "builtin", **values)
+    return Scheduler(backfill=kind != "builtin" and not given.get("bf_interval", "").startswith("-"), **values)
 
 
 _MODELLED_FLAGS = {
