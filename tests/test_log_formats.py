@@ -308,8 +308,9 @@ def test_a_record_that_stands_twice_is_one_job(tmp_path):
     running = rows[0].replace("1704190200|COMPLETED", "Unknown|RUNNING")
     found = sacct(tmp_path, *(f"{row}|shard:1" for row in (*rows, running)), header=f"{SACCT}|ReqGRES")
     assert found.jobs[["job_id", "run_time"]].to_numpy().tolist() == [["1", 3600], ["2", 3600]]
-    longer = sacct(tmp_path, rows[1].replace("01:00:00", "05:00:00"))
-    assert any("1 job with a run time above end" in note for note in longer.notes)
+    for other in ("05:00:00", "00:01:00"):
+        odd = sacct(tmp_path, rows[1].replace("01:00:00", other))
+        assert any("1 job with a run time far from end" in note for note in odd.notes)
     assert found.dropped == {"the same record once more, as in joined files": 2}
     assert any("2 jobs asked for a share of a GPU" in note for note in found.notes)
 
@@ -366,18 +367,22 @@ def test_a_csv_with_clocks_beside_numbers(tmp_path):
         [1800, 86_400, 2],
     ]
     assert any("67,108,864" in one for one in found.warnings)
+    path.write_text("s,r,c,g\n1704186000,9,4,gpu:2\n1704186000,9,4,3\n1704186000,9,4,\n")
+    asked = {name: mapping[name] for name in ("submit_time", "run_time", "cpus_per_node", "gpus_per_node")}
+    assert import_log(path, columns=asked).jobs["gpus_per_node"].tolist() == [2, 3, 0]
+    path.write_text('s,r,c,g\n1704186000,9,4,"cpu=4, gres/gpu=3"\n')
+    assert import_log(path, columns=asked).jobs["gpus_per_node"].tolist() == [3]
     path.write_text("s,b,r,c\n1704186000,1704186600,24:00,4\n")
     found = import_log(path, columns={name: mapping[name] for name in ("submit_time", "run_time", "cpus_per_node")})
     assert found.jobs["run_time"].tolist() == [1440] and any("24 minutes" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("dash", ["", "-"])
-def test_days_alone_are_no_times(tmp_path, dash):
-    """Eight digits are no seconds: refused, not taken for a log's own clock."""
-    rows = "s,b,e,c\n2024-01-02,2024-01-03,2024-01-04,4\n2024-01-02,,,4\n"
-    (tmp_path / "log.csv").write_text(rows.replace("-", dash))
+@pytest.mark.parametrize("day", ["20240102", "2024-01-02", "45293.5"])
+def test_days_alone_are_no_times(tmp_path, day):
+    """Eight digits, or a spreadsheet's days, are no seconds: refused, not taken for a log's own clock."""
+    (tmp_path / "log.csv").write_text(f"s,b,e,c\n{day},{day},{day},4\n{day},,,4\n")
     columns = {"submit_time": "s", "start_time": "b", "end_time": "e", "cpus_per_node": "c"}
-    with pytest.raises(TableError, match=r"row 1, column s: .* is not a time: of days alone"):
+    with pytest.raises(TableError, match=r"row 1, column s: .* is not a time: .* days"):
         import_log(tmp_path / "log.csv", columns=columns)
 
 

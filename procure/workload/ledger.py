@@ -137,8 +137,9 @@ class Ledger:
                 self.note(f"kept, but look at the log's clock: {counted(n, 'job')} that {one if n == 1 else more}")
         if {"start_time", "end_time", "run_time"} <= set(frame.columns):
             between = frame["end_time"].astype("float64") - frame["start_time"].astype("float64")
-            if n := int(((frame["run_time"] > between + 60) & (between >= 0)).sum()):
-                self.note(f"kept, but look at the unit: {counted(n, 'job')} with a run time above end less start")
+            odd = (frame["run_time"] > between + 60) | (30 * frame["run_time"] < between - 600)
+            if n := int((odd & (between >= 0)).sum()):
+                self.note(f"kept, but look at the unit: {counted(n, 'job')} with a run time far from end less start")
         if "requested_time" in frame.columns:
             limits = frame["requested_time"].to_numpy(dtype=float)
             frame["requested_time"] = real_limits(limits)

@@ -257,8 +257,9 @@ def _gres(log: _Log) -> tuple[np.ndarray, np.ndarray]:
         log.refuse(np.asarray(bad, bool), field, "a list such as cpu=4,gres/gpu:a100=2")
         return np.nan_to_num(gpus), model
     gpus, model = by_value(text, parse_gres, [float, object])
-    log.refuse((gpus == 0) & text.str.contains("gpu", regex=False).to_numpy(bool), field, "GPUs as gpu:2")
-    return gpus, model
+    gpus = np.where(gpus == 0, as_floats(text), gpus)
+    log.refuse(np.isnan(gpus) & text.str.contains(r"gpu|^\s*\d").to_numpy(bool), field, "GPUs as gpu:2")
+    return np.nan_to_num(gpus), model
 
 
 def _texts(log: _Log) -> dict[str, object]:

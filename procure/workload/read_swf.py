@@ -140,21 +140,18 @@ def _look_at_memory(
 def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.DataFrame, Ledger]:
     """Split the log into its header and a frame of text fields, 18 or more a row."""
     comments, rows, body, bad, most = list[str](), array("q"), io.BytesIO(), list[tuple[int, int]](), 0
-    number = 0
-    for piece in io.BytesIO(log_bytes(path)):  # line by line: lists of all would take as much memory as the table
-        for line in piece.decode("utf-8", errors="replace").rstrip("\r\n").split("\r"):
-            number += 1
-            text = line.lstrip()
-            if text.startswith(";"):
-                comments.append(line)
-            elif text:
-                count = len(text.split(";", 1)[0].split(maxsplit=MOST_FIELDS))
-                if not len(_NAMES) <= count <= MOST_FIELDS:
-                    bad.append((number, count))
-                    continue
-                most = max(most, count)
-                rows.append(number)
-                body.write(line.encode() + b"\n")
+    for number, piece in enumerate(io.BytesIO(log_bytes(path)), 1):  # line by line: lists would take as much memory
+        text = piece.decode("utf-8", errors="replace").strip()
+        if text.startswith(";"):
+            comments.append(text)
+        elif text:
+            count = len(text.split(";", 1)[0].split(maxsplit=MOST_FIELDS))
+            if not len(_NAMES) <= count <= MOST_FIELDS:
+                bad.append((number, count))
+                continue
+            most = max(most, count)
+            rows.append(number)
+            body.write(text.encode() + b"\n")
     ledger = Ledger(str(path), np.array(rows, np.int64), len(rows) + len(bad), skip_bad_rows, line="line")
     if bad:
         at, count = bad[0]

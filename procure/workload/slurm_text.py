@@ -179,7 +179,7 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
     """
     found, typed = dict[str, float](), dict[str, float]()
     for item in filter(None, text.split(",")):
-        key, _, value = item.removeprefix("gres/").partition("=")
+        key, _, value = item.strip().removeprefix("gres/").partition("=")
         if key == "mem":
             found[key] = slurm_memory(value)[0]
         elif key in ("cpu", "node", "gpu") or key.startswith("gpu:"):
