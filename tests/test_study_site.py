@@ -196,7 +196,7 @@ def test_changes_are_in_slurms_words():
     ("text", "says"),
     [
         ("bf_max_job_user=many", "'many' was given; bf_max_job_user is a whole number"),
-        ("bf_interval=0", "a value is not allowed"),
+        ("bf_interval=0", "a number from 1 on is needed"),
         ("bf_interval=30", "the site has this value already"),
         ("bf_max_job_user", "it sets nothing"),
         ("queue long GrpTRES=cpu=1", "'queue' is none of qos, account, user, partition"),

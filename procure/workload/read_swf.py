@@ -151,7 +151,7 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.Da
                 continue
             most = max(most, count)
             rows.append(number)
-            body.write(text.encode() + b"\n")
+            body.write(text.replace("\r", " ").encode() + b"\n")
     ledger = Ledger(str(path), np.array(rows, np.int64), len(rows) + len(bad), skip_bad_rows, line="line")
     if bad:
         at, count = bad[0]
