@@ -517,9 +517,12 @@ def test_clusters_and_memory_of_slurmdbd(tmp_path):
     found = import_log(path).jobs
     assert found[[*FIGURES, "state"]].equals(jobs[[*FIGURES, "state"]])
     assert jobs[["mem_mb_per_node", "gpus_per_node"]].to_numpy().tolist() == [[4000, 2]]
-    path.write_text(f"{first}\n{row.replace('4000.0', '9.22337203685478e+18')}\n")
+    rounded = row.replace("4000.0", "9.22337203685478e+18")
+    path.write_text(f"{first}\n{rounded}\n")
     with pytest.raises(TableError, match="column ReqMem"):
         import_log(path)
+    path.write_text(f"{first}\n{rounded.replace('4=1', '2=5000,4=1')}\n")  # TRES tell it
+    assert import_log(path).jobs["mem_mb_per_node"].tolist() == [5000]
 
 
 def test_squeue_is_told_from_sacct(tmp_path):

@@ -81,7 +81,7 @@ def rows(text: str) -> Rows:
             TimelimitRaw="" if limit in _NO_VALUE else limit,
             ReqCPUS=row.get("cpus_req", ""),
             ArrayLimit=row.get("array_max_tasks", ""),
-            ReqMem=_memory(row.get("mem_req", "")),
+            ReqMem=_memory(row.get("mem_req", ""), "mem=" in asked),
             ReqTRES=asked,
             AllocTRES=got,
             ReqGRES=row.get("gres_req", ""),
@@ -107,10 +107,10 @@ def _elapsed(row: dict[str, str]) -> str:
     return str(end - start - suspended) if suspended and start and end else ""
 
 
-def _memory(text: str) -> str:
-    """Write the request as sacct does: the highest bit says that it is per CPU."""
+def _memory(text: str, told: bool) -> str:
+    """Write the request as sacct does: the highest bit says that it is per CPU; nothing of 9.2e+18 if TRES tell it."""
     if not re.fullmatch(r"-?\d+", text) or text in _NO_VALUE:
-        return "" if text in _NO_VALUE else text  # refused where memory is read
+        return "" if told or text in _NO_VALUE else text  # refused where memory is read
     amount = int(text) % 2**64  # a signed column has the highest bit as a minus
     return f"{amount - _PER_CPU}Mc" if amount >= _PER_CPU else f"{amount}Mn"
 
