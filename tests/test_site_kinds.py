@@ -305,7 +305,7 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("all__cfg", "Cluster - 'c'\nParent - 'root'\nAccount - 'a':GrpTRES=gres/gpu:v=4\n", "grptres", "gres/gpu:v"),
         ("assoc__txt", "# of today\nAccount|User|GrpJobs|\nroot||2|\n", "grpjobs", "cluster"),
         ("make__sh", "sacctmgr -i modify cluster c set GrpJobs=3\n", "grpjobs", "cluster"),
-        ("make__sh", "sacctmgr -i modify qos set MaxWall=3-0\n", "modify qos", "of all"),
+        ("make__sh", "sacctmgr -i modify qos set MaxWall=3-0\n", "modify qos", "changes all"),
         ("make__sh", "sacctmgr -i add user u account=a cluster=d\n", "add user", "of cluster d"),
         ("assoc__txt", "Cluster|Account|User|\nd|a||\n", "cluster", "ClusterName"),
         ("make__sh", "sacctmgr -i add account a\nsacctmgr -i add account $x\n", "line", "variable"),
@@ -370,7 +370,7 @@ def test_a_script_as_sacctmgr_takes_it(site):
 
 
 def test_what_slurm_does_not_start_with_is_refused(site):
-    with pytest.raises(TableError, match=r"no partition.*slurm.conf:5 is of the name DEFAULT"):
+    with pytest.raises(TableError, match=r"no partition.*slurm.conf:5 sets defaults only"):
         site(NODES + "PartitionName=default Nodes=ALL\n")
     with pytest.raises(TableError, match=r"cpuspeclist: 'a' was given; a number"):
         site("NodeName=n1 CPUs=8 CpuSpecList=a RealMemory=9\n" + ALL)

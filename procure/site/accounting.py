@@ -128,7 +128,7 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
     if kind in ("account", "user") and others and found.cluster and found.cluster.lower() not in others:
         found.say(f"{verb} {kind}", ",".join(names), where, f"of cluster {', '.join(sorted(others))}: not read")
     elif kind in ("account", "qos") and not any(names):
-        found.say(f"{verb} {kind}", "", where, "names none, so that it is of all: not read")
+        found.say(f"{verb} {kind}", "", where, "not read: it names none, and changes all")
     elif verb in ("remove", "delete") and kind in ("account", "user"):
         n, of = (0, "") if kind == "account" else (1, target.get("account", ""))
         for gone in [one for one in found.associations if one[n] in names and of in ("", one[0])]:

@@ -114,9 +114,7 @@ def read_folder(folder: str | Path) -> Configuration:
     found.unread_files = [name for name in found.unread_files if folder / name not in included]
     if not found.nodes or not found.partitions:
         what, key = ("node", "nodename") if not found.nodes else ("partition", "partitionname")
-        only = (
-            f" ({found.defaults[key]['_where']} is of the name DEFAULT, which is none)" if found.defaults[key] else ""
-        )
+        only = f" ({found.defaults[key]['_where']} sets defaults only)" if found.defaults[key] else ""
         beside = f" (not read: {', '.join(found.unread_files)}; a template, such as slurm.conf.j2, is rendered first)"
         raise TableError(
             f"{folder}: no {what} is defined{only}{beside if found.unread_files else ''}; slurm.conf, or the output of "

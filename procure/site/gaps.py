@@ -77,7 +77,7 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     fewer = min(there, default=n_given)
     return gaps_of([
         (fewer < n_given, of, f"{fewer} of {n_given}", "GPUs are in gres.conf: Slurm drains the node, here it has all"),
-        (other, of, ",".join(other), "not modelled: there is enough of it for every job, and of GPUs none"),
+        (other, of, ",".join(other), "not modelled: jobs get what they ask for, and of GPUs none"),
         (gpus and not shown and "gpu" not in words(found.settings.get("grestypes", "")), of, "gpu",
          "GresTypes does not name it: in Slurm no job gets these, here they do; add gpu to GresTypes"),
         (not shown and not gpus and any(each.get("name") == "gpu" for each in lines), of, "",

@@ -143,17 +143,7 @@ def counts(text: str) -> dict[str, int]:
 
 def mode_of(text: str) -> Mode | None:
     """Return how preempted jobs end, from the words of a PreemptMode; None = it does not say."""
-    if set(words(text)) - {
-        "off",
-        "cancel",
-        "requeue",
-        "suspend",
-        "gang",
-        "checkpoint",
-        "within",
-        "priority",
-        "cluster",
-    }:
+    if set(words(text)) - set("off cancel requeue suspend gang checkpoint within priority cluster".split()):
         raise ValueError("OFF, CANCEL, REQUEUE, SUSPEND or GANG is needed")
     modes: tuple[Mode, ...] = ("off", "cancel", "requeue", "suspend")
     return next((mode for mode in modes if mode in words(text)), None)

@@ -339,11 +339,8 @@ def _priority(found: Configuration, values: dict[str, Any], tz: str | None, unkn
         values["usage_at"] = unix_seconds(found.shown_at, tz) if told and found.shown_at else None
     effect = "when sshare ran is not known (scontrol show config tells it, --tz its zone): strike usage of later out"
     unknown += gaps_of([(told and not known, "sshare RawUsage", "", effect)])
-    odd, effect = (
-        sorted(values.get("weight_tres", {}).keys() - set(TRES)),
-        "this TRES counts for nothing in the priority",
-    )
-    unknown += gaps_of([(odd, "PriorityWeightTRES", ",".join(odd), effect)])
+    odd = sorted(values.get("weight_tres", {}).keys() - set(TRES))
+    unknown += gaps_of([(odd, "PriorityWeightTRES", ",".join(odd), "this TRES counts for nothing in the priority")])
     flags = sorted(set(values.get("flags", ())) - _MODELLED_FLAGS)
     effect = "this flag is not modelled: the order of the queue may differ"
     unknown += gaps_of((True, f"PriorityFlags {flag}", "", effect) for flag in flags)
