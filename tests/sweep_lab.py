@@ -116,8 +116,8 @@ def under_way(path: Path, process: subprocess.Popen[str], n: int = 100) -> None:
 
 def workers(driver: subprocess.Popen[str]) -> list[psutil.Process]:
     """The worker processes of a driver on this node."""
-    children = psutil.Process(driver.pid).children(recursive=True)
-    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    servers = psutil.Process(driver.pid).children()
+    return [each for one in servers for each in one.children() if "forkserver" in " ".join(each.cmdline())]
 
 
 def all_gone(processes: list[psutil.Process]) -> bool:

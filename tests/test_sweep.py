@@ -49,6 +49,17 @@ def test_results_are_those_of_single_simulations(tmp_path, undisturbed):
         assert {name: run.metrics[name] for name in expected} == expected
 
 
+def test_runs_at_once_are_those_one_by_one(tmp_path, monkeypatch):
+    """However many cores simulate packages here, by the kernel for many or by a policy's own: the same rows."""
+    plan = load_plan(load_study(make_study(tmp_path)))
+    counts = plan.packages[plan.types].to_numpy("int64")[::20]
+    for policy in ("best-fit", "easy", "tabu"):
+        monkeypatch.setattr("procure.sweep.trial.n_local_workers", lambda: 1)
+        alone = simulate_packages(plan, counts, "day", policy)
+        monkeypatch.setattr("procure.sweep.trial.n_local_workers", lambda: 5)
+        pd.testing.assert_frame_equal(simulate_packages(plan, counts, "day", policy), alone, check_exact=True)
+
+
 def test_existing_nodes_stand_before_every_package(tmp_path):
     """An existing system's nodes are in every run, typed GPUs and speeds included."""
     path = make_study(tmp_path)

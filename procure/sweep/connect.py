@@ -9,6 +9,7 @@ import logging
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -45,6 +46,10 @@ _SCRATCH = [
 
 _MUTE = "import os\nos.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n"
 """A local worker's first lines: Dask prints a traceback where a worker is closed while it starts."""
+
+_START = "forkserver" if sys.version_info >= (3, 11, 1) else "spawn"
+"""Local workers are forked from a process that has imported everything. Before Python 3.11.1 other users of the machine
+could speak to that process (CVE-2022-42919)."""
 
 Explain = Callable[[], tuple[str, bool]]
 
@@ -83,14 +88,19 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
 @contextlib.contextmanager
 def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
     """Start workers here that nobody else can speak to: loopback is every local user's, so all ports want keys."""
+    import dask
     from distributed import Client, Nanny, Scheduler, SpecCluster
     from distributed.security import Security
+    from distributed.utils import get_mp_context
 
     n_workers = max(1, min(n_local_workers(), options.jobs))
     common = {"host": "127.0.0.1", "protocol": "tls://", "security": Security.temporary()}
     of_worker = {"nthreads": 1, "memory_limit": 1.0 / n_workers, "silence_logs": logging.CRITICAL, "preload": [_MUTE]}
     worker = {"cls": Nanny, "options": common | of_worker | _NO_PAGES}
     with contextlib.ExitStack() as stack:
+        stack.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": _START}))
+        if _START == "forkserver":
+            get_mp_context().set_forkserver_preload(["distributed", "procure.sweep.run"])
         with _without_interrupts():
             cluster = SpecCluster(
                 scheduler={"cls": Scheduler, "options": common | _NO_PAGES | {"port": 0}},

@@ -15,6 +15,7 @@ from procure.errors import ArgumentError, TableError
 from procure.files import Archive, keep
 from procure.objectives.aggregate import pooled_mean
 from procure.packages.nodes import package_ids, package_nodes
+from procure.policies import catalog
 from procure.progress import step
 from procure.run import Run, simulate
 from procure.schemas import RESULT
@@ -27,6 +28,8 @@ from procure.text import be, counted, file_name, nearest
 
 _BATCH = 50
 """Packages that the kernel simulates at once, between two looks at how far it is."""
+_MOST_JOBS = 10_000_000
+"""Jobs that runs at once hold together: some 2 GB."""
 _BENCHES: WeakKeyDictionary[Plan, dict[tuple[str, str], Bench]] = WeakKeyDictionary()
 """What was laid out of a plan, by workload and policy, as long as the plan lives."""
 _REPLAYS: WeakKeyDictionary[Plan, dict[tuple[bytes, str, str], tuple[Run, pd.DataFrame]]] = WeakKeyDictionary()
@@ -84,15 +87,16 @@ def simulate_packages(
         bench = make_bench(replace(plan, workloads=plan.workloads | {workload: jobs}), workload, policy)
     ids = [name or "nothing" for name in package_ids(counts, plan.types)]
     counts = np.ascontiguousarray(counts, dtype=np.int64)
-    found, n, cores = [], len(counts), n_local_workers()
-    batched = bench.bits is not None  # the kernel then runs outside Python's lock
-    size = min(_BATCH, max(1, -(-n // cores))) if batched else 1
+    found, n = [], len(counts)
+    compiled = catalog.entry(catalog.split(policy)[0]).compiled  # its kernels run outside Python's lock
+    cores = min(n_local_workers(), max(1, _MOST_JOBS // max(1, len(bench.ready.jobs.row)))) if compiled else 1
+    size = min(_BATCH, max(1, -(-n // cores))) if bench.bits is not None else 1
 
     def simulated(at: int) -> pa.Table:
         return simulate_rows(bench, ids[at : at + size], counts[at : at + size])[0]
 
     with step(f"simulating packages on {workload}", n, "run") as one, ThreadPoolExecutor(cores) as pool:
-        for part in (pool.map if batched else map)(simulated, range(0, max(1, n), size)):
+        for part in (pool.map if cores > 1 else map)(simulated, range(0, max(1, n), size)):
             found.append(part)
             one.done += len(part)
     rows = check(pa.concat_tables(found).to_pandas(), RESULT)
