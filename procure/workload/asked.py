@@ -12,15 +12,22 @@ from procure.workload.slurm_text import slurm_memory_limit
 _SHORT = {
     "c": "cpus-per-task", "n": "ntasks", "N": "nodes", "t": "time", "p": "partition", "b": "begin", "d": "dependency",
     "a": "array", "G": "gpus", "L": "licenses", "C": "constraint", "w": "nodelist", "x": "exclude",
+    "B": "extra-node-info", "O": "overcommit", "S": "core-spec", "s": "oversubscribe",
 }  # fmt: skip
 _BARE = {"exclusive": "1", "nice": "100"} | dict.fromkeys(
     "contiguous get-user-env hold ignore-pbs no-kill no-requeue overcommit oversubscribe parsable pty quiet reboot "
-    "requeue spread-job test-only use-min-nodes verbose wait H k O s Q v W h V E X Z".split(),
+    "requeue spread-job test-only use-min-nodes verbose wait H k Q v W h V E X Z".split(),
     "",
 )
 """Options that stand alone, so that what follows one may be the script; and what they then mean."""
+_UNHEEDED = frozenset((
+    "contiguous", "core-spec", "cores-per-socket", "deadline", "exclude", "extra-node-info", "hint", "mincpus",
+    "nodefile", "nodelist", "ntasks-per-core", "ntasks-per-socket", "overcommit", "oversubscribe", "prefer",
+    "sockets-per-node", "spread-job", "switches", "thread-spec", "threads-per-core", "time-min", "tmp", "use-min-nodes",
+))  # fmt: skip
+"""Options that may change where or when a job starts, and that no policy goes by."""
 _LONG = (
-    *_SHORT.values(), *_BARE, "cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gres", "mem", "mem-per-cpu",
+    *_SHORT.values(), *_BARE, *_UNHEEDED.difference(_SHORT.values(), _BARE), "cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gres", "mem", "mem-per-cpu",
     "mem-per-gpu", "ntasks-per-gpu", "ntasks-per-node", "tasks-per-node", "wrap",
 )  # fmt: skip
 """Long options that are read here."""
@@ -236,6 +243,11 @@ def amount(options: Mapping[str, str], name: str, read: Callable[[str], int]) ->
         return read(options[name]) if options.get(name) else 0
     except ValueError as error:
         raise Unreadable(name, f"cannot be read: {error}") from None
+
+
+def unheeded(options: Mapping[str, str]) -> str:
+    """Name the options that no policy goes by, separated by blanks; a list of partitions is one."""
+    return " ".join(sorted(_UNHEEDED & options.keys()) + ["partition=A,B"] * ("," in options.get("partition", "")))
 
 
 def ahead(options: Mapping[str, str]) -> tuple[str, int, str, int]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.text import counted, short
-from procure.workload.asked import Asked, ahead, asked_for, line_options
+from procure.workload.asked import Asked, ahead, asked_for, line_options, unheeded
 from procure.workload.ledger import Ledger
 from procure.workload.units import by_value
 
@@ -28,15 +28,15 @@ class Seen(NamedTuple):
 
 
 def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
-    """Read a line beside the CPUs and nodes counted: `Asked`, what `ahead` says, and whether it is unreadable."""
+    """Read a line beside the CPUs and nodes counted: `Asked`, what `unheeded` and `ahead` say, and whether it is unreadable."""
     try:
         options = line_options(line)
         if nodes > 1 and not options.keys() & {"nodes", "ntasks-per-node"}:
             options["nodes"] = str(nodes)
         asked = asked_for(options, cpus) if cpus or options.keys() & _SIZES else Asked()
-        return *asked, *ahead(options), False
+        return *asked, unheeded(options), *ahead(options), False
     except ValueError:
-        return *Asked(), "", 0, "", 0, True
+        return *Asked(), "", "", 0, "", 0, True
 
 
 def _read_key(key: str) -> tuple[Any, ...]:
@@ -45,7 +45,7 @@ def _read_key(key: str) -> tuple[Any, ...]:
 
 
 _SIZES = {"ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "ntasks-per-gpu"}
-_FIELDS: list[type] = [object, *[np.int64] * 9, object, bool, object, np.int64, object, np.int64, bool]
+_FIELDS: list[type] = [object, *[np.int64] * 9, object, bool, object, object, np.int64, object, np.int64, bool]
 
 
 def line_columns(
@@ -69,6 +69,12 @@ def line_columns(
     for name, values in zip(("dependency", "array_limit", "licenses", "nice"), fields[-5:-1], strict=True):
         if name not in columns and any(values[ledger.keep]):
             columns[name] = values
+    if len(names := pd.Series(fields[-6][ledger.keep]).str.split().explode().dropna()):
+        each = ", ".join(f"--{name} {n:,}" for name, n in names.value_counts().sort_index().items())
+        ledger.note(
+            f"{counted(names.index.nunique(), 'job')} asked for what no policy here goes by, and may start elsewhere "
+            f"or at other times than there: {each}"
+        )
     if asked["exclusive"].any():
         columns["exclusive"] = asked["exclusive"]
     shape = _shapes(asked, seen, asks, columns["job_id"])
