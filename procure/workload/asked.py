@@ -27,7 +27,8 @@ _UNHEEDED = frozenset((
 ))  # fmt: skip
 """Options that may change where or when a job starts, and that no policy goes by."""
 _LONG = (
-    *_SHORT.values(), *_BARE, *_UNHEEDED.difference(_SHORT.values(), _BARE), "cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gres", "mem", "mem-per-cpu",
+    *_SHORT.values(), *_BARE, *_UNHEEDED.difference(_SHORT.values(), _BARE),
+    "cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gres", "mem", "mem-per-cpu",
     "mem-per-gpu", "ntasks-per-gpu", "ntasks-per-node", "tasks-per-node", "wrap",
 )  # fmt: skip
 """Long options that are read here."""

@@ -28,7 +28,7 @@ class Seen(NamedTuple):
 
 
 def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
-    """Read a line beside the CPUs and nodes counted: `Asked`, what `unheeded` and `ahead` say, and whether it is unreadable."""
+    """Read a line beside the CPUs and nodes counted: `Asked`, `unheeded`, `ahead`, and whether it is unreadable."""
     try:
         options = line_options(line)
         if nodes > 1 and not options.keys() & {"nodes", "ntasks-per-node"}:
