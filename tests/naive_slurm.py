@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from procure.site.layout import Layout
+from procure.site.layout import ALL_MEMORY, WHOLE, Layout
 from procure.site.limits import DIFFERENT, MINUTES, RUN_MINUTES, USED
 from procure.site.model import Site
 from procure.site.names import DOWN, DRAINED
@@ -59,6 +59,7 @@ class NaiveSlurm:
         self.used = [0.0] * len(layout.limits.bound)
         self.run_until = [0.0] * len(layout.limits.bound)
         self.spent = [0.0] * len(layout.limits.bound)
+        self.amount = [float(amount) for amount in layout.limits.amount]
         self.usage = layout.tree.usage.tolist()
         self.fair_share = [1.0] * len(layout.tree.path)
         self.priority = [0] * self.n_jobs
@@ -311,7 +312,7 @@ class NaiveSlurm:
         self.bound.remove(job)
         limits = self.layout.limits
         for i in range(limits.first[job], limits.first[job + 1]):
-            row, amount = limits.row[i], float(limits.amount[i])
+            row, amount = limits.row[i], self.amount[i]
             self.used[row] -= amount
             self.run_until[row] -= amount * (self.start[job] + self.jobs["limit"][job])
 
@@ -337,7 +338,7 @@ class NaiveSlurm:
         limits = self.layout.limits
         for i in range(limits.first[job], limits.first[job + 1]):
             left = 1.0 if limits.lasting[limits.row[i]] else factor**delta
-            self.spent[limits.row[i]] += delta * left * float(limits.amount[i]) / 60
+            self.spent[limits.row[i]] += delta * left * self.amount[i] / 60
 
     def decay(self, at: int) -> None:
         """priority_multifactor: PriorityDecayHalfLife, PriorityCalcPeriod."""
@@ -622,7 +623,9 @@ class NaiveSlurm:
         """
         limits = self.layout.limits
         whole = [i for i in range(limits.first[job], limits.first[job + 1]) if limits.amount[i] != limits.asked[i]]
-        if nodes is not None and self.exceeds(job, whole, limits.amount):
+        for i in whole if nodes is not None else ():
+            self.amount[i] = float(sum(self.totals[0][node] for node in nodes))
+        if nodes is not None and self.exceeds(job, whole, self.amount):
             return True
         of = {other: limits.row[limits.first[other] : limits.first[other + 1]].tolist() for other in [job, *self.bound]}
         for row in of[job]:
@@ -665,7 +668,7 @@ class NaiveSlurm:
             if found is None:
                 continue
             start, nodes, now, closed = found
-            if self.jobs["whole"][job]:  # Slurm 22.05 counts their CPUs into the job's size from then on
+            if self.jobs["whole"][job] == WHOLE:  # Slurm 22.05 counts their CPUs into the job's size from then on
                 self.more_cpus[job] = sum(self.totals[0][node] - self.jobs["cpus"][job] for node in nodes)
             if closed is not None:
                 self.preempt(job, closed)
@@ -673,7 +676,7 @@ class NaiveSlurm:
                 continue
             if now:
                 self.begin(job, nodes)
-                if self.jobs["whole"][job]:  # Slurm 22.05 sets such nodes aside in its table as well
+                if self.jobs["whole"][job] == WHOLE:  # Slurm 22.05 sets such nodes aside in its table as well
                     self.promise(space, self.now, self.now + self.jobs["limit"][job], nodes)
                 started += 1
                 rejected_array = -1
@@ -960,12 +963,14 @@ class NaiveSlurm:
         self.on_nodes[job] = nodes
         limits = self.layout.limits
         for i in range(limits.first[job], limits.first[job + 1]):
-            row, amount = limits.row[i], float(limits.amount[i])
+            row, amount = limits.row[i], self.amount[i]
             self.used[row] += amount
             self.run_until[row] += amount * (self.now + self.jobs["limit"][job])
-        memory = len(nodes) * self.jobs["mem"][job] * self.jobs["per_mb"][job]
-        cpus = sum(self.taken(job, node)[0] for node in nodes) * self.jobs["per_cpu"][job]
-        self.billed[job] = self.jobs["billing"][job] + cpus + memory
+        memory, cpus = len(nodes) * self.jobs["mem"][job], sum(self.taken(job, node)[0] for node in nodes)
+        if self.jobs["whole"][job] == ALL_MEMORY:
+            memory, cpus = sum(self.totals[1][node] for node in nodes), len(nodes) * self.jobs["cpus"][job]
+        billed = cpus * self.jobs["per_cpu"][job] + memory * self.jobs["per_mb"][job]
+        self.billed[job] = self.jobs["billing"][job] + billed
         for node in nodes:
             for free, asked in zip(self.free, self.taken(job, node), strict=True):
                 free[node] -= asked

@@ -23,8 +23,8 @@ from procure.tables import JOB, NODE, check
 
 FEATURES = (
     "priority", "partitions", "qos", "associations", "arrays", "dependencies", "reservations", "backfill",
-    "constraints", "gpus", "whole", "events", "topology", "least-loaded", "basic", "preempt-qos", "preempt-partition",
-    "failures", "grace", "slices", "large",
+    "constraints", "gpus", "whole", "all-memory", "events", "topology", "least-loaded", "basic", "preempt-qos",
+    "preempt-partition", "failures", "grace", "slices", "large",
 )  # fmt: skip
 _USERS = {"u1": "a", "u2": "a", "u3": "b", "u4": "c"}
 
@@ -189,6 +189,17 @@ def _whole(rng, settings, jobs, nodes):
     settings["partitions"] += (Partition(name="w", nodes="ALL", oversubscribe="exclusive"),)
     jobs["partition"] = rng.choice(["", "", "w"], len(jobs))
     jobs["exclusive"] = rng.choice(["", "", "1"], len(jobs))
+
+
+def _all_memory(rng, settings, jobs, nodes):
+    """All memory of nodes, or all of them, of unlike nodes that limits count once they are chosen."""
+    _whole(rng, settings, jobs, nodes)
+    jobs["all_memory"] = rng.choice(["", "", "True"], len(jobs))
+    billed = {"cpu": 1.0, "mem": 0.001}
+    settings["partitions"] = tuple(
+        each.model_copy(update={"billing_weights": billed}) for each in settings["partitions"]
+    )
+    settings["qos"] = (Qos(name="normal", limits=Limits(grp_tres={"cpu": int(nodes["cpus"].max() * 2)})),)
 
 
 def _large(rng, settings, jobs, nodes):

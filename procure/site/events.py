@@ -63,7 +63,7 @@ def _unbind(own, job):
     work, limits = own.work, own.limits
     work.bound[job] = 0
     for i in range(limits.first[job], limits.first[job + 1]):
-        row, amount = limits.row[i], limits.amount[i]
+        row, amount = limits.row[i], work.amount[i]
         if limits.kind[row] == DIFFERENT:
             count_nodes(own, job, row, -1)
             continue

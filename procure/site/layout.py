@@ -57,7 +57,7 @@ class Requests(NamedTuple):
     step: np.ndarray  # int64[n_jobs], CPUs of a task
     mem_per_cpu: np.ndarray  # int64[n_jobs], MB; 0 = its memory is per node
     gpus: np.ndarray  # int64[n_jobs], per node, packed likewise
-    whole: np.ndarray  # int64[n_jobs], 1 = takes its nodes whole
+    whole: np.ndarray  # int64[n_jobs], `WHOLE` or `ALL_MEMORY`; 0 = it leaves others what it does not take
     partition: np.ndarray  # int64[n_jobs]
     tier: np.ndarray  # int64[n_jobs], of its partition
     cap: np.ndarray  # int64[n_jobs], row of `Nodes.totals` that its CPUs count in, too (MaxCPUsPerNode); 0 = in none
@@ -115,6 +115,8 @@ class Layout(NamedTuple):
 
 
 _ALIKE = ("cpus", "mem_mb", "gpus", "gpu_type", "features", "weight")
+WHOLE, ALL_MEMORY = 1, 2
+"""A job takes its nodes whole; or it takes all memory of them, so that they hold no other, and counts for its CPUs."""
 NO_NODES = "no nodes of its partition and constraint hold it"
 _MOST_TOGETHER = 4
 """Groups of a constraint of which it is found out whether enough nodes hold them together; more are rare."""
@@ -141,20 +143,23 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     first = int(jobs["submit_time"].iloc[0])
     known = Known(site, nodes, jobs)
     places, place_of = _places(known)
-    whole = known.whole()
+    whole, all_memory = known.whole(), known.all_memory()
     limit = known.limits_of_time()
     fields = gpu_fields(jobs, nodes)
     units, tasks = _units(known, jobs, fields)
     flexible, count, least = tasks.flexible > 0, units.n, tasks.least
-    n_cpus, memory, gpus = units.cpus, units.mem, units.gpus
+    tasks = tasks._replace(node_mem=np.where(all_memory, 0, tasks.node_mem))
+    n_cpus, memory, gpus = units.cpus, np.where(all_memory, 0, units.mem), units.gpus
     core = _threads(nodes) if site.select.consume == "core" else np.ones(len(nodes), np.int64)
     per_core = int(pd.Series(core).mode().min())  # of nodes that differ, the most common
     n_cpus = np.where(flexible, n_cpus, -(-n_cpus // per_core) * per_core)
     n_asked = -(-count * n_cpus // per_core) * per_core
-    n_whole = np.where(whole, least * known.cpus_of_whole_nodes(), n_asked)
+    n_whole = np.where(whole, least * known.of_whole_nodes("cpus"), n_asked)
     amounts = {
         "jobs": np.ones(len(jobs)), "cpu": n_whole.astype(float),
-        "mem": (count * memory + least * tasks.node_mem).astype(float),
+        "mem": (
+            count * memory + least * np.where(all_memory, known.of_whole_nodes("mem_mb"), tasks.node_mem)
+        ).astype(float),
         "node": least.astype(float), "gres/gpu": (count * gpus + least * units.node_gpus).astype(float),
     }  # fmt: skip
     amounts["billing"] = known.billing(amounts)
@@ -183,7 +188,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         step=np.maximum(task_columns(jobs)["cpus_per_task"], 1),
         mem_per_cpu=known.memory_per_cpu() * int(site.select.memory) * ~flexible,
         gpus=units.words,
-        whole=whole.astype(np.int64),
+        whole=WHOLE * whole + ALL_MEMORY * all_memory,
         partition=known.partition_of,
         tier=np.array([each.priority_tier for each in site.partitions], np.int64)[known.partition_of],
         cap=cap,

@@ -124,10 +124,15 @@ class Known:
         linear = self.site.select.consume == "node"
         return np.array(exclusive, bool)[self.partition_of] | asked | linear
 
-    def cpus_of_whole_nodes(self) -> np.ndarray:
-        """Return the CPUs per node that a job counts for when it takes its nodes whole: its partition's mean."""
-        cpus = self.nodes["cpus"].to_numpy(np.float64)
-        means = (self.partition_nodes @ cpus) / np.maximum(self.partition_nodes.sum(axis=1), 1)
+    def all_memory(self) -> np.ndarray:
+        """Return which jobs take all memory of their nodes, where memory counts, and no more: bool[n_jobs]."""
+        asked = np.array([value in ("1", "True") for value in self._as_text("all_memory")], bool)
+        return asked & bool(self.site.select.memory) & ~self.whole()
+
+    def of_whole_nodes(self, column: str) -> np.ndarray:
+        """Return the CPUs or MB per node that a job counts for when it takes its nodes whole: its partition's mean."""
+        total = self.nodes[column].to_numpy(np.float64)
+        means = (self.partition_nodes @ total) / np.maximum(self.partition_nodes.sum(axis=1), 1)
         return np.ceil(means)[self.partition_of].astype(np.int64)
 
     def _as_text(self, name: str) -> list[str]:

@@ -47,7 +47,7 @@ def charge(own, job, until):
         row = own.tree.parent[row]
     for i in range(limits.first[job], limits.first[job + 1]):
         row = limits.row[i]
-        work.used[2, row] += delta * (1.0 if limits.lasting[row] else left) * limits.amount[i] / 60
+        work.used[2, row] += delta * (1.0 if limits.lasting[row] else left) * work.amount[i] / 60
 
 
 @part
@@ -251,8 +251,12 @@ def over_chosen(own, job, n):
                 different += work.jobs_on[limits.place[row], work.chosen[k]] == 0
             if work.used[0, row] + different > limits.bound[row]:
                 return True
-        elif n > 0 and limits.amount[i] != limits.asked[i] and _exceeds(own, job, row, limits.amount[i]):
-            return True
+        elif n > 0 and limits.amount[i] != limits.asked[i]:  # CPUs of whole nodes
+            work.amount[i] = 0
+            for k in range(n):
+                work.amount[i] += own.nodes.cpus[work.chosen[k]]
+            if _exceeds(own, job, row, work.amount[i]):
+                return True
     return False
 
 

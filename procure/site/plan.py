@@ -12,6 +12,7 @@ from procure.site.earliest import (
     note_not_before,
     shut_others,
 )
+from procure.site.layout import ALL_MEMORY, WHOLE
 from procure.site.limits import DIFFERENT
 from procure.site.order import count_nodes, eligible, held, note_eligible, over_chosen, sort_queue
 from procure.site.place import find_now, taken
@@ -56,13 +57,15 @@ def begin(own, job, n):
         work.on[first + i], work.units[first + i] = node, units
         for what in range(work.free.shape[0]):
             work.free[what, node] -= taken(own, job, node, what, units)
-        work.billed[job] += taken(own, job, node, 0, units) * jobs.per_cpu[job]
-        work.billed[job] += (units * jobs.mem[job] + jobs.node_mem[job]) * jobs.per_mb[job]
+        cpus, mem = taken(own, job, node, 0, units), units * jobs.mem[job] + jobs.node_mem[job]
+        if jobs.whole[job] == ALL_MEMORY:
+            cpus, mem = jobs.cpus[job], own.nodes.mem[node]
+        work.billed[job] += cpus * jobs.per_cpu[job] + mem * jobs.per_mb[job]
         work.n_on[node] += 1
         join(own, first + i, node)
     note_parts(own, job)
     for i in range(limits.first[job], limits.first[job + 1]):
-        row, amount = limits.row[i], limits.amount[i]
+        row, amount = limits.row[i], work.amount[i]
         if limits.kind[row] == DIFFERENT:
             count_nodes(own, job, row, 1)
             continue
@@ -240,7 +243,7 @@ def _clear(own):
 @part
 def _note_whole(own, job, n):
     """Let a job that takes its nodes whole be as large as those that are planned for it, as Slurm 22.05 does."""
-    if own.jobs.whole[job] and not own.jobs.flexible[job]:
+    if own.jobs.whole[job] == WHOLE and not own.jobs.flexible[job]:
         cpus = 0
         for k in range(n):
             cpus += own.nodes.cpus[own.work.chosen[k]] - own.jobs.cpus[job]
@@ -344,7 +347,7 @@ def backfill(own):
                 continue
             spare -= n
             begin(own, job, n)
-            if jobs.whole[job]:
+            if jobs.whole[job] == WHOLE:
                 promise(own, now, now + jobs.limit[job], n)
             rejected_array = -1
             n_begun += 1

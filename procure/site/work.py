@@ -9,7 +9,7 @@ import numpy as np
 
 from procure.simulator.pools import enough
 from procure.site.fair_share import STARTED
-from procure.site.layout import Layout
+from procure.site.layout import WHOLE, Layout
 from procure.site.model import Site
 from procure.site.names import DOWN
 
@@ -103,6 +103,7 @@ class Work(NamedTuple):
     billed: np.ndarray  # float64[n_jobs], usage of each second
     on: np.ndarray  # int64[sum of n_nodes], nodes of each job
     used: np.ndarray  # float64[3, n_rows], of each limit: sum, sum times end of limit, minutes so far
+    amount: np.ndarray  # float64[…], as `LimitRows.amount`; of CPUs of whole nodes those that were chosen
     jobs_on: np.ndarray  # int64[n_limits, n_nodes], jobs on each node that each limit on different nodes counts
     weight: np.ndarray  # int64[n_nodes], what nodes weigh for the job whose nodes are picked
     usage: np.ndarray  # float64[n_tree]
@@ -293,7 +294,7 @@ def _alone(holding: np.ndarray, whole: np.ndarray, layout: Layout, of_shape: np.
 def _planned(site: Site, layout: Layout, holding: np.ndarray, shape: np.ndarray) -> np.ndarray:
     """Return how many CPUs more a job has once nodes are planned for it: `Tables.planned`."""
     jobs, cpus = layout.jobs, layout.nodes.cpus
-    grows = (jobs.whole != 0) & (jobs.flexible == 0) & (cpu_weight(site, int(cpus.sum())) != 0)
+    grows = (jobs.whole == WHOLE) & (jobs.flexible == 0) & (cpu_weight(site, int(cpus.sum())) != 0)
     most = np.where(holding, cpus, 0).max(axis=1)[shape]
     least = np.where(holding, cpus, np.iinfo(np.int64).max).min(axis=1)[shape]
     more = np.where(most == least, jobs.n_nodes * (most - jobs.cpus), -1)
@@ -377,7 +378,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), np.zeros(n_jobs),
         ints(n_places),
-        np.zeros((3, n_rows)), ints(int((layout.limits.place >= 0).sum()), n_nodes),
+        np.zeros((3, n_rows)), layout.limits.amount.copy(), ints(int((layout.limits.place >= 0).sum()), n_nodes),
         layout.nodes.weight.copy(),
         tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),

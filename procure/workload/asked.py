@@ -124,6 +124,8 @@ class Asked(NamedTuple):
     gpus_per_node: int = 0
     gpu_type: str = ""
     exclusive: bool = False
+    all_memory: bool = False
+    """Of each node it takes all memory, ``--mem=0``, and counts for the CPUs that it asked for."""
 
 
 def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
@@ -167,6 +169,7 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         gpus_per_node=0 if gpus["gpus-per-task"] else gpus["gpus-per-node"],
         gpu_type=model,
         exclusive=whole,
+        all_memory=bool(re.fullmatch(r"0+[KMGT]?", options.get("mem", ""), re.IGNORECASE)),
     )
     return asked if asked.gpus_per_task or asked.gpus_per_node else _shared_out(asked, gpus["gpus"])
 

@@ -378,14 +378,12 @@ def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -
         of_node |= per == "node"
     memory = _first(memory, got["mem"] / n_nodes)
     whole = (memory == 0) & (got["mem"] > 0)
-    if n := int((whole & ledger.keep).sum()):
-        ledger.note(f"{counted(n, 'job')} asked for all memory of their nodes (--mem=0): what they got is taken")
     memory = np.where(whole, got["mem"] / n_nodes, memory)
     wanted, wished, given = (np.nan_to_num(one).astype(np.int64) for one in (wanted, wished, given))
     amounts = {"n_nodes": n_nodes, "cpus_per_node": cpus, "mem_mb_per_node": np.ceil(np.nan_to_num(memory))}
     asked["gpu"] = np.where(spread & (got["gpu"] > asked["gpu"]), got["gpu"], asked["gpu"])
     gpus, uneven = _gpus(log, asked, got, n_nodes)
-    return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, uneven)
+    return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, whole, uneven)
 
 
 def _gpus(

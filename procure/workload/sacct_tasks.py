@@ -23,6 +23,8 @@ class Seen(NamedTuple):
     """It asked for tasks alone, which is counted as one node, and got several."""
     per_node: np.ndarray
     """Its memory is that of each node."""
+    all_memory: np.ndarray
+    """No memory is counted as asked for, and some as given: that of whole nodes."""
     uneven: np.ndarray
     """Its GPUs do not part evenly over its nodes."""
 
@@ -45,7 +47,7 @@ def _read_key(key: str) -> tuple[Any, ...]:
 
 
 _SIZES = {"ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "ntasks-per-gpu"}
-_FIELDS: list[type] = [object, *[np.int64] * 9, object, bool, object, object, np.int64, object, np.int64, bool]
+_FIELDS: list[type] = [object, *[np.int64] * 9, object, bool, bool, object, object, np.int64, object, np.int64, bool]
 
 
 def line_columns(
@@ -77,6 +79,10 @@ def line_columns(
         )
     if asked["exclusive"].any():
         columns["exclusive"] = asked["exclusive"]
+    if (whole := seen.all_memory | asked["all_memory"])[ledger.keep].any():
+        columns["all_memory"] = whole
+        n = counted(int((whole & ledger.keep).sum()), "job")
+        ledger.note(f"{n} asked for all memory of their nodes (--mem=0): what they got is taken, but by policy slurm")
     shape = _shapes(asked, seen, asks, columns["job_id"])
     odd = seen.uneven & ledger.keep & ((shape != "tasks") | (asked["gpus_per_task"] == 0))
     of_user = text.str.contains(r"\s--exclusive=(?:user|mcs|topo)\b").to_numpy(bool) & ledger.keep
