@@ -136,6 +136,8 @@ def unix_seconds(
     dates = ~missing & ~is_number
     if not dates.any():
         return digits
+    if first.str.endswith(("UTC", "GMT")).any():
+        text = text.str.replace(r"\s*(?:UTC|GMT)\s*$", "Z", regex=True)
     given = text.astype(str).str.strip().where(pd.Series(dates, index=text.index))
     aware = given.str.contains(_OFFSET, na=False).to_numpy(bool)
     read = pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True)

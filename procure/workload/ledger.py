@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -185,6 +186,17 @@ def numbers(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
     huge = np.abs(values) >= 2.0**53
     ledger.refuse(huge, column, text, "a number below 2^53")
     return np.where(unreadable | huge, np.nan, values)
+
+
+def unread_gpus(frame: pd.DataFrame) -> str | None:
+    """Return the first column that seems to tell of GPUs: jobs for which it is not read would ask for none, unseen."""
+    for name in map(str, frame.columns):
+        if re.search("gpu|accel|cuda|gres|tres", name, re.IGNORECASE):
+            text = frame[name][~absent(frame[name])].astype(str).str.strip().str.lower()
+            sure = re.search("gpu|accel|cuda", name, re.IGNORECASE)
+            if (~text.isin(["0", "0.0", "false"]) if sure else text.str.contains(r"gpu(?![a-z])")).any():
+                return name
+    return None
 
 
 LONGEST_RUN = 10 * 365 * 86_400

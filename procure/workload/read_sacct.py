@@ -17,7 +17,16 @@ from procure.tables import as_floats, with_clock_of
 from procure.text import counted, printable
 from procure.workload.clock import unix_seconds
 from procure.workload.het_jobs import join_het_jobs
-from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers, refuse_decades
+from procure.workload.ledger import (
+    Imported,
+    Ledger,
+    absent,
+    cancelled_in_queue,
+    log_bytes,
+    numbers,
+    refuse_decades,
+    unread_gpus,
+)
 from procure.workload.log_settings import How
 from procure.workload.rows import Rows
 from procure.workload.sacct_json import json_rows
@@ -45,6 +54,7 @@ _TEXTS = {
     "dependency": "Dependency", "flags": "Flags", "reason": "Reason", "cluster": "Cluster",
 }  # fmt: skip
 """Further columns of the job table by sacct's fields, where the file has them and they hold anything."""
+_GPUS_READ = ("reqtres", "alloctres", "reqgres", "allocgres")
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
 _THOUSANDS = re.compile(r"^\d+(?:\.\d+)?[KM]$")
 """A number such as 2K, of 1,024 each."""
@@ -162,7 +172,7 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     known = order[ledger.keep[order.index]]
     earlier[known.index[known.duplicated("job_id", keep="last")]] = True
     nodes = log.pick("NodeList")
-    node_ids = None if nodes is None else node_names(nodes)
+    node_ids = None if nodes is None or not nodes.str.strip().any() else node_names(nodes)  # blanked, as a name is
     started = ~np.isnan(times["start_time"])
     if node_ids is not None:
         started &= node_ids != ""
@@ -207,12 +217,10 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     columns |= _more(log) | _held(got, ledger, amounts["cpus_per_node"])
     asks = how.asks or ("nodes" if how.cpus_per_node else None)
     columns = line_columns(columns, seen, log.pick(LAST_FIELD), asks, ledger)
-    other = [one for one in log.frame if re.search("gpu|tresper", one) and not log.text(one).isin(["", "0"]).all()]
-    if other and not any(
-        np.asarray(columns[name]).any() for name in ("gpus_per_node", "gpus_per_task") if name in columns
-    ):
+    gpus = [columns[name] for name in ("gpus_per_node", "gpus_per_task") if name in columns]
+    if not np.any(gpus) and (other := unread_gpus(log.frame.drop(columns=[*_GPUS_READ], errors="ignore"))):
         ledger.warnings.append(
-            f"no job asks for a GPU, as column {printable(other[0])} is not read; ReqTRES, AllocTRES and AllocGRES are"
+            f"no job asks for a GPU, as column {printable(other)} is not read; ReqTRES, AllocTRES and AllocGRES are"
         )
     imported = ledger.finish(join_het_jobs(columns, ledger), "unix", how.strict)
     return _with_array_tasks(imported, ledger.source) if how.keep_unfinished else imported
@@ -229,11 +237,11 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
         return frame, ledger
     if text.lstrip()[:1] in ("{", "["):
         frame = json_rows(text, str(path))
-        return frame, Ledger(str(path), np.arange(len(frame), dtype=np.int64), len(frame), how.skip_bad_rows)
+        return frame, Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows, "job")
     # A name may hold what Unicode counts as the end of a line, so only the file's own ends count.
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    lines = [line.removesuffix("\r") for line in [*filter(None, [how.fields]), *text.split("\n")]]
     body = [number for number, line in enumerate(lines) if line.strip()]
-    header = lines[body.pop(0)] if how.fields is None else how.fields
+    header = lines[body.pop(0)]
     if not re.search(r"\bJobID", header, re.IGNORECASE):
         raise TableError(
             f"{path}: the first line is not a header of sacct --parsable2 (JobID|…); of a file without a header name "
@@ -242,7 +250,8 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
         )
     sample = header if how.fields is None or not body else lines[body[0]]
     apart = set(re.findall(r"\W+", header)) if how.fields is None else set()
-    delimiter = apart.pop() if len(apart) == 1 else max("|;,^\t", key=sample.count)
+    many = header.count(",") if how.fields is not None and body else 1_000_000  # a node list has commas, too
+    delimiter = apart.pop() if len(apart) == 1 else min("|;,^\t", key=lambda mark: abs(many - sample.count(mark)))
     if delimiter not in sample or not delimiter.strip(" "):
         raise TableError(
             f"{path}: no delimiter parts its columns; a table with spaces cuts its cells: collect it with "
@@ -257,6 +266,8 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
         split = [_joined(parts, names, delimiter) for parts in split]
     if body and all(len(parts) == len(names) + 1 and not parts[-1] for parts in split):
         names.append("")  # an empty field after the last of each row, as editors write
+    elif names[-1] == "jobname":
+        split = [_joined(parts, names, delimiter) for parts in split]
     good = [i for i, parts in enumerate(split) if len(parts) == len(names)]
     ledger = Ledger(str(path), np.array([body[i] for i in good], dtype=np.int64), len(body), how.skip_bad_rows)
     if len(good) < len(body):

@@ -13,7 +13,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.text import counted
-from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
+from procure.workload.ledger import Imported, Ledger, log_bytes, numbers, refuse_decades
 from procure.workload.log_settings import How
 from procure.workload.units import MOST_MEMORY, memory_mb, per_node
 
@@ -24,7 +24,7 @@ _NAMES = [
 ]
 _UNUSED = ("average CPU time", "used memory", "executable", "preceding job", "think time")
 _STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
-_PARTIAL = (2, 3, 4)
+_PARTIAL, _CANCELLED = (2, 3, 4), 5
 MOST_FIELDS = 64
 """Fields of a line: the standard's 18, and those that a centre adds."""
 LATEST_OWN = 500_000_000
@@ -63,9 +63,12 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
     ledger.drop(np.isin(field["status"], _PARTIAL), "part of a job that has its own row")
     ledger.drop(~(submit >= 0), "no submit time")
     ledger.drop((run < 0) & (run != -1), "negative run time")
-    never = ~(run >= 0)
+    gone = (run == 0) & (field["status"] == _CANCELLED) & ~(field["allocated processors"] >= 1)
+    never = ~(run >= 0) | gone
     if not how.keep_unfinished:
+        ledger.drop(gone, "never started")
         ledger.drop(never, "no run time")
+    refuse_decades(run, ledger)
     _look_at_header(header, field, cpus_per_node, ledger)
     origin, clock = _origin(header, how.clock, submit[ledger.keep], ledger)
     submit = np.floor(submit) + origin

@@ -179,12 +179,13 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
     """
     found, typed = dict[str, float](), dict[str, float]()
     for item in filter(None, text.split(",")):
-        key, _, value = item.strip().removeprefix("gres/").partition("=")
-        if key == "mem":
-            found[key] = slurm_memory(value)[0]
-        elif key in ("cpu", "node", "gpu") or key.startswith("gpu:"):
-            held = typed if ":" in key else found
-            held[key.removeprefix("gpu:")] = float(value) if value.replace(".", "", 1).isdigit() else math.nan
+        key, _, value = re.sub(r"^gres[/:]", "", item.strip(), flags=re.IGNORECASE).partition("=")
+        kind, colon, model = key.partition(":")
+        kind = kind.lower()
+        if key.lower() == "mem":
+            found["mem"] = slurm_memory(value)[0]
+        elif kind == "gpu" or key.lower() in ("cpu", "node"):
+            (typed if colon else found)[model or kind] = float(value) if value.replace(".", "", 1).isdigit() else math.nan
     bad = (bool(text) and "=" not in text) or not all(abs(n) < 2**53 for n in (*found.values(), *typed.values()))
     if bad:
         return math.nan, math.nan, math.nan, math.nan, "", True
