@@ -64,6 +64,7 @@ def test_memory_is_read_with_what_it_is_per(text, mb, per):
         ("cpu=1,gres/gpu:a100=2", 2, "a100"),
         ("cpu=1,gres/gpu:a100=1,gres/gpu:v100=2,gres/gpu=3", 3, ""),
         ("cpu=1,mem=500M,node=1", 0, ""),
+        ("CPU=1,gres:GPU:A100=2", 2, "A100"),
         ("billing=5,cpu=1,gres/gpumem=0,gres/gpuutil=0", 0, ""),
     ],
 )

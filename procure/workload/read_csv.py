@@ -16,23 +16,13 @@ from procure.schemas import JOB, TASKS
 from procure.tables import as_floats
 from procure.text import counted, nearest, printable, short
 from procure.workload.clock import FIRST_DATE, unix_seconds
-from procure.workload.ledger import (
-    Imported,
-    Ledger,
-    absent,
-    cancelled_in_queue,
-    log_bytes,
-    numbers,
-    refuse_decades,
-    unread_gpus,
-)
+from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers
 from procure.workload.log_settings import How
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, fitting_preset
 from procure.workload.slurm_text import node_names, parse_gres, parse_tres, slurm_duration, slurm_memory
 from procure.workload.units import by_value, memory_mb, per_node, seconds
 
 _VALUE = re.compile(r"-?\d+(?:\.\d+)?$|\d{4}-\d\d-\d\d[T ]\d\d:")
-_NO_TIME = ("", "na", "n/a", "nan", "none", "null", "unknown")
 
 
 def read_csv(path: str | Path, how: How) -> Imported:
@@ -48,7 +38,9 @@ def read_csv(path: str | Path, how: How) -> Imported:
     for name in sorted({where.column for where in mapping.values() if f"{where.column}.1" in frame}):
         ledger.note(f"column {printable(name)} stands more than once: the first is read")
     log = _Log(frame, mapping, ledger)
-    _warn_of_gpus(log)
+    if not {"gpus_per_node", "gpus_per_task"} & set(mapping):
+        how_to = "--column gpus_per_node={0}, or {0}::job if it counts those of all nodes of a job"
+        ledger.warn_of_gpus(frame, how_to)
     values = _times(log, how)
     for field in (*DURATIONS, WAIT):
         if field in mapping:
@@ -116,7 +108,7 @@ def _durations(log: _Log, field: str) -> np.ndarray:
     if not bool(text.astype(str).str.contains(":|unlimited|infinite|partition_limit", case=False).any()):
         return seconds(log.number(field), unit)
     text = text.str.replace(r"^(\d+) days? (?=\d+:)", r"\1-", regex=True)
-    found = by_value(text, lambda one: (nan if one.lower() in _NO_TIME else slurm_duration(one),), [float])[0]
+    found = by_value(text, lambda one: (slurm_duration(one) if one else nan,), [float])[0]
     if text.str.fullmatch(r"\s*\d+:\d\d\s*").any():
         log.ledger.note(f"column {log.mapping[field].column}: 24:00 is 24 minutes, as Slurm writes it")
     number = as_floats(text)
@@ -161,15 +153,6 @@ def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
     if "cpus_per_node" in absent:
         return " or --set preset=NAME; where the log counts nodes only, --set cpus_per_node=N gives the CPUs of each"
     return " or --set preset=NAME"
-
-
-def _warn_of_gpus(log: _Log) -> None:
-    """Name a column that seems to count GPUs where none is read: such jobs would ask for no GPU, unseen."""
-    if {"gpus_per_node", "gpus_per_task"} & set(log.mapping):
-        return
-    if name := unread_gpus(log.frame):
-        how = f"--column gpus_per_node={name}, or {name}::job if it counts those of all nodes of a job"
-        log.ledger.warnings.append(f"no job asks for a GPU, as column {printable(name)} is not read; {how}")
 
 
 def _times(log: _Log, how: How) -> dict[str, np.ndarray]:
@@ -309,5 +292,5 @@ def _run_times(values: dict[str, np.ndarray], texts: dict[str, object], ledger: 
         ledger.drop(running & np.isnan(run), "still running")
     ledger.drop(np.isnan(run), "no run time")
     ledger.drop(run < 0, "negative run time")
-    refuse_decades(run, ledger)
+    ledger.refuse_decades(run)
     values["run_time"] = run

@@ -77,7 +77,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         Eligible=told.get("etime", ""),
         Start=told.get("start", ""),
         End=told.get("end", ""),
-        ElapsedRaw=clock(told.get("resources_used.walltime", "")) or _between(told.get("start"), told.get("end")),
+        ElapsedRaw=clock(told.get("resources_used.walltime", "")),
         Timelimit=duration(clock(asked.get("walltime", ""))),
         State="COMPLETED" if told.get("Exit_status", "0") == "0" else "FAILED",
         NNodes=n_nodes,
@@ -85,10 +85,6 @@ def _take(found: Rows, number: int, line: str) -> None:
         ReqTRES=f"cpu={cpus},mem={memory:.0f}M,node={n_nodes},gres/gpu{model}={gpus}",
         SubmitLine=_line(chunks if asked.get("select") else [], asked.get("place", asked.get("naccesspolicy", ""))),
     )
-
-
-def _between(start: str | None, end: str | None) -> str:
-    return str(int(end) - int(start)) if start and end else ""
 
 
 def _line(chunks: list[tuple[int, dict[str, str]]], place: str) -> str:

@@ -17,16 +17,7 @@ from procure.tables import as_floats, with_clock_of
 from procure.text import counted, printable
 from procure.workload.clock import unix_seconds
 from procure.workload.het_jobs import join_het_jobs
-from procure.workload.ledger import (
-    Imported,
-    Ledger,
-    absent,
-    cancelled_in_queue,
-    log_bytes,
-    numbers,
-    refuse_decades,
-    unread_gpus,
-)
+from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers
 from procure.workload.log_settings import How
 from procure.workload.rows import Rows
 from procure.workload.sacct_json import json_rows
@@ -145,14 +136,7 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     demand (``start_time`` empty and ``run_time`` 0, a pending array ``12_[4-9]`` a row per task; ``end_time`` empty
     and ``run_time`` = elapsed so far).
 
-    Parameters
-    ----------
-    path
-        The file, plain or compressed (.gz .bz2 .xz .zst).
-    how
-        The settings that hold.
-    rows
-        What turns the text of another format into sacct's fields, see `procure.workload.formats`.
+    ``rows`` turns the text of another format into sacct's fields, see `procure.workload.formats`.
     """
     log = _Log(*_table(path, how, rows))
     ledger = log.ledger
@@ -194,7 +178,7 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
         ledger.drop(running, "still running")
     ledger.drop(np.isnan(times["submit_time"]), "no submit time")
     ledger.drop(np.isnan(run_time) | (run_time < 0), "no run time")
-    refuse_decades(run_time, ledger)
+    ledger.refuse_decades(run_time)
     amounts, seen = _amounts(log, got, how.cpus_per_node)
     columns: dict[str, object] = {
         "job_id": job_id.to_numpy(dtype=object),
@@ -218,10 +202,9 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     asks = how.asks or ("nodes" if how.cpus_per_node else None)
     columns = line_columns(columns, seen, log.pick(LAST_FIELD), asks, ledger)
     gpus = [columns[name] for name in ("gpus_per_node", "gpus_per_task") if name in columns]
-    if not np.any(gpus) and (other := unread_gpus(log.frame.drop(columns=[*_GPUS_READ], errors="ignore"))):
-        ledger.warnings.append(
-            f"no job asks for a GPU, as column {printable(other)} is not read; ReqTRES, AllocTRES and AllocGRES are"
-        )
+    if not np.any(gpus):
+        other = log.frame.drop(columns=[*_GPUS_READ], errors="ignore")
+        ledger.warn_of_gpus(other, "ReqTRES, AllocTRES and AllocGRES are")
     imported = ledger.finish(join_het_jobs(columns, ledger), "unix", how.strict)
     return _with_array_tasks(imported, ledger.source) if how.keep_unfinished else imported
 
@@ -304,7 +287,7 @@ def _joined(parts: list[str], names: list[str], delimiter: str) -> list[str]:
         more = (n for n in range(len(parts) - last) if _COMMAND.match(parts[last + n]))
         end = at + 1 + next(more, 0 if parts[-1] else len(parts) - len(names))
         parts = [*parts[:at], delimiter.join(parts[at:end]), *parts[end:]]
-    return [*parts[:last], delimiter.join(parts[last:])]
+    return [*parts[:last], *([delimiter.join(parts[last:])] if len(parts) > last else [])]
 
 
 def _keep_cluster(log: _Log, cluster: str | None) -> None:

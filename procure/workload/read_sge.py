@@ -1,7 +1,4 @@
-"""The ``accounting`` file of Sun and Univa Grid Engine, or the JSON of Open Cluster Scheduler, as rows of sacct's fields.
-
-Their records are those of the man page accounting(5).
-"""
+"""Accounting of Grid Engine, as the man page accounting(5) has it or in JSON, as rows of sacct's fields."""
 
 from __future__ import annotations
 

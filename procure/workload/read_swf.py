@@ -13,7 +13,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.text import counted
-from procure.workload.ledger import Imported, Ledger, log_bytes, numbers, refuse_decades
+from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
 from procure.workload.log_settings import How
 from procure.workload.units import MOST_MEMORY, memory_mb, per_node
 
@@ -68,7 +68,7 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
     if not how.keep_unfinished:
         ledger.drop(gone, "never started")
         ledger.drop(never, "no run time")
-    refuse_decades(run, ledger)
+    ledger.refuse_decades(run)
     _look_at_header(header, field, cpus_per_node, ledger)
     origin, clock = _origin(header, how.clock, submit[ledger.keep], ledger)
     submit = np.floor(submit) + origin

@@ -181,11 +181,10 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
     for item in filter(None, text.split(",")):
         key, _, value = re.sub(r"^gres[/:]", "", item.strip(), flags=re.IGNORECASE).partition("=")
         kind, colon, model = key.partition(":")
-        kind = kind.lower()
-        if key.lower() == "mem":
-            found["mem"] = slurm_memory(value)[0]
-        elif kind == "gpu" or key.lower() in ("cpu", "node"):
-            (typed if colon else found)[model or kind] = float(value) if value.replace(".", "", 1).isdigit() else math.nan
+        count = float(value) if value.replace(".", "", 1).isdigit() else math.nan
+        if kind.lower() in ("cpu", "mem", "node", "gpu"):
+            held = typed if colon else found
+            held[model or kind.lower()] = slurm_memory(value)[0] if kind.lower() == "mem" else count
     bad = (bool(text) and "=" not in text) or not all(abs(n) < 2**53 for n in (*found.values(), *typed.values()))
     if bad:
         return math.nan, math.nan, math.nan, math.nan, "", True
