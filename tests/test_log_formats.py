@@ -576,12 +576,11 @@ def test_a_run_before_the_last_is_not_lost(tmp_path):
         TORQUE.replace(";E;", ";R;") + TORQUE.replace("4186600", "4187600").replace("67", "77")
     )
     assert import_log(tmp_path / "log").jobs["job_id"].tolist() == ["9.m~1", "9.m"]
-    gone = CONDOR | {"JobStatus": 3, "LastJobStatus": 1, "CompletionDate": 0, "EnteredCurrentStatus": 1704290200}
-    (tmp_path / "log").write_text(json.dumps([gone | {"NumJobStarts": 2}]))
+    gone = CONDOR | {"AllowedExecuteDuration": 7200, "JobStatus": 3, "LastJobStatus": 1, "NumJobStarts": 2}
+    (tmp_path / "log").write_text(json.dumps([gone | {"CompletionDate": 0, "EnteredCurrentStatus": 1704290200}]))
     found = import_log(tmp_path / "log")
-    assert found.jobs["run_time"].tolist() == [3600] and any(
-        "1 job started more than once" in one for one in found.notes
-    )
+    assert found.jobs[["run_time", "requested_time"]].to_numpy().tolist() == [[3600, 7200]]
+    assert any("1 job started more than once" in one for one in found.notes)
 
 
 def test_gpus_by_a_name_of_the_site_are_said(tmp_path):
@@ -630,6 +629,19 @@ def test_swf_and_slurm_have_one_rule_of_what_ran(tmp_path):
     (tmp_path / "log.swf").write_text(ROW.replace("3600", "999999999"))
     with pytest.raises(TableError, match="'32 years' is not the run of a job"):
         import_log(tmp_path / "log.swf")
+    (tmp_path / "log.swf").write_text(f"; UnixStartTime: 2024-01-02 09:00:00\n{ROW}")  # no number
+    assert import_log(tmp_path / "log.swf").jobs["submit_time"].tolist() == [0]
+
+
+def test_every_column_of_sacct(tmp_path):
+    """--format=ALL: | in a constraint and in a command, which stands in the middle and goes on in the next line."""
+    header = f"Account|Constraints|{SACCT}|SubmitLine|UID|WorkDir"
+    times = "1704186000|1704186600|1704190200|COMPLETED|02:00:00|4|8G|1|01:00:00"
+    rows = [f"x|old|new|{n}|a|{times}|sbatch -n 4 --wrap=a | b\n | c|77|/d" for n in (1, 2)]
+    found = sacct(tmp_path, *rows, header=header).jobs
+    assert found[["job_id", "constraint", "n_tasks"]].to_numpy().tolist() == [["1", "old|new", 4], ["2", "old|new", 4]]
+    with pytest.raises(TableError, match="row 1: 17 fields where the header has 16"):
+        sacct(tmp_path, f"x|y|1|z|{times}||no|/d|e", header=header)
 
 
 def test_the_tasks_of_a_pending_array_of_slurmdbd(tmp_path):

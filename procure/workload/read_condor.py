@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from procure.workload.rows import Rows
+from procure.workload.rows import Rows, duration
 
 _STATES = {"1": "PENDING", "2": "RUNNING", "3": "CANCELLED", "4": "COMPLETED", "5": "PENDING"}
 _PAIR = re.compile(r"([A-Za-z_]\w*)\s*=\s*(.*)")
@@ -56,11 +56,12 @@ def rows(text: str) -> Rows:
             ElapsedRaw=end - start if start and end else wall,
             State=_STATES.get(str(ad.get("jobstatus", 4)), "COMPLETED"),
             NNodes=n,
+            Timelimit=duration(str(_whole(ad, "AllowedExecuteDuration") or _whole(ad, "AllowedJobDuration"))),
             **({"NodeList": (host or "unnamed") if start else ""} if hosts else {}),
             ReqTRES=f"cpu={cpus * n},mem={memory * n}M,node={n},gres/gpu={gpus * n}",
             SubmitLine=f"condor_submit --nodes={n} --ntasks-per-node={cpus}",
         )
-    found.note("HTCondor's jobs have no time limit here")
+    found.note("HTCondor's jobs have a time limit only where AllowedExecuteDuration or AllowedJobDuration is one")
     return found
 
 

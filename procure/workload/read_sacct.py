@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,10 +16,10 @@ from procure.tables import as_floats, with_clock_of
 from procure.text import counted, printable
 from procure.workload.clock import unix_seconds
 from procure.workload.het_jobs import join_het_jobs
-from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers
+from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, numbers
 from procure.workload.log_settings import How
 from procure.workload.rows import Rows
-from procure.workload.sacct_json import json_rows
+from procure.workload.sacct_table import table
 from procure.workload.sacct_tasks import Seen, line_columns
 from procure.workload.slurm_text import (
     array_tasks,
@@ -39,7 +38,6 @@ FIELDS = (
 )
 LAST_FIELD = "SubmitLine"
 """Of Slurm 21.08 and later: it may hold the delimiter, so it stands last."""
-_COMMAND = re.compile(r"(?:\S*/)?(?:sbatch|srun|salloc)\b")
 _TEXTS = {
     "job_name": "JobName", "constraint": "Constraints", "reservation": "Reservation", "licenses": "Licenses",
     "dependency": "Dependency", "flags": "Flags", "reason": "Reason", "cluster": "Cluster",
@@ -138,7 +136,7 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
 
     ``rows`` turns the text of another format into sacct's fields, see `procure.workload.formats`.
     """
-    log = _Log(*_table(path, how, rows))
+    log = _Log(*table(path, how, rows))
     ledger = log.ledger
     job_id = log.need("JobID", "JobIDRaw").str.strip()
     if rows is None:
@@ -201,93 +199,11 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     columns |= _more(log) | _held(got, ledger, amounts["cpus_per_node"])
     asks = how.asks or ("nodes" if how.cpus_per_node else None)
     columns = line_columns(columns, seen, log.pick(LAST_FIELD), asks, ledger)
-    gpus = [columns[name] for name in ("gpus_per_node", "gpus_per_task") if name in columns]
-    if not np.any(gpus):
+    if not any(np.any(np.asarray(columns.get(name, 0))) for name in ("gpus_per_node", "gpus_per_task")):
         other = log.frame.drop(columns=[*_GPUS_READ], errors="ignore")
         ledger.warn_of_gpus(other, "ReqTRES, AllocTRES and AllocGRES are")
     imported = ledger.finish(join_het_jobs(columns, ledger), "unix", how.strict)
     return _with_array_tasks(imported, ledger.source) if how.keep_unfinished else imported
-
-
-def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tuple[pd.DataFrame, Ledger]:
-    """Split the file into text columns; lines with another number of fields than the header are bad."""
-    text = log_bytes(path).decode("utf-8", errors="replace")
-    if rows is not None:
-        frame, ledger = rows(text).table(str(path), how.skip_bad_rows)
-        if frame.empty:
-            why = "; ".join(f"{n:,}: {reason}" for reason, n in ledger.dropped.items())
-            raise TableError(f"{path}: holds no ended job{'; ' if why else ''}{why}")
-        return frame, ledger
-    if text.lstrip()[:1] in ("{", "["):
-        frame = json_rows(text, str(path))
-        return frame, Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows, "job")
-    # A name may hold what Unicode counts as the end of a line, so only the file's own ends count.
-    lines = [line.removesuffix("\r") for line in [*filter(None, [how.fields]), *text.split("\n")]]
-    body = [number for number, line in enumerate(lines) if line.strip()]
-    header = lines[body.pop(0)]
-    if not re.search(r"\bJobID", header, re.IGNORECASE):
-        raise TableError(
-            f"{path}: the first line is not a header of sacct --parsable2 (JobID|…); of a file without a header name "
-            "its columns, --set fields=JobID,User,Submit,Start,End,…; or make one with the command that "
-            "`procure workload import --print-sacct-command` prints"
-        )
-    sample = header if how.fields is None or not body else lines[body[0]]
-    apart = set(re.findall(r"\W+", header)) if how.fields is None else set()
-    many = header.count(",") if how.fields is not None and body else 1_000_000  # a node list has commas, too
-    delimiter = apart.pop() if len(apart) == 1 else min("|;,^\t", key=lambda mark: abs(many - sample.count(mark)))
-    if delimiter not in sample or not delimiter.strip(" "):
-        raise TableError(
-            f"{path}: no delimiter parts its columns; a table with spaces cuts its cells: collect it with "
-            "sacct --parsable2, as `procure workload import --print-sacct-command` prints, or convert it to CSV"
-        )
-    names = [name.strip(' "').lower() for name in header.split("," if how.fields is not None else delimiter)]
-    body = [number for number in body if lines[number] != header]  # it stands again where files were joined
-    if names[-1] == LAST_FIELD.lower() and names[0] == "jobid":
-        body = _in_rows(lines, body, delimiter)
-    split = [_cells(lines[number], delimiter) for number in body]
-    if names[-1] == LAST_FIELD.lower():
-        split = [_joined(parts, names, delimiter) for parts in split]
-    if body and all(len(parts) == len(names) + 1 and not parts[-1] for parts in split):
-        names.append("")  # an empty field after the last of each row, as editors write
-    elif names[-1] == "jobname":
-        split = [_joined(parts, names, delimiter) for parts in split]
-    good = [i for i, parts in enumerate(split) if len(parts) == len(names)]
-    ledger = Ledger(str(path), np.array([body[i] for i in good], dtype=np.int64), len(body), how.skip_bad_rows)
-    if len(good) < len(body):
-        first = next(i for i, parts in enumerate(split) if len(parts) != len(names))
-        what = f"where {'fields names' if how.fields is not None else 'the header has'} {len(names)}"
-        ledger.skip_lines(len(body) - len(good), f"row {body[first]}: {len(split[first])} fields {what}")
-    frame = pd.DataFrame([split[i] for i in good], columns=names, dtype=object)
-    return frame.loc[:, ~frame.columns.duplicated()], ledger
-
-
-def _in_rows(lines: list[str], body: list[int], delimiter: str) -> list[int]:
-    """Join what follows a line's end in a command with the row that it stands in; a row begins with a JobID."""
-    begins = re.compile(rf"\d[^{re.escape(delimiter)}]*{re.escape(delimiter)}")
-    rows: list[int] = []
-    for number in body:
-        if rows and not begins.match(lines[number]):
-            lines[rows[-1]] += f" {lines[number]}"
-        else:
-            rows.append(number)
-    return rows
-
-
-def _cells(line: str, delimiter: str) -> list[str]:
-    """Split a row; quotation marks hold a cell together as other tools write CSV, while sacct's own | needs none."""
-    quoted = '"' in line and (delimiter != "|" or line[0] == '"')
-    return next(csv.reader([line], delimiter=delimiter)) if quoted else line.split(delimiter)
-
-
-def _joined(parts: list[str], names: list[str], delimiter: str) -> list[str]:
-    """Return the fields of a row whose constraint (old|new) or command line, the last, holds the delimiter."""
-    last = len(names) - 1
-    if "constraints" in names and len(parts) > len(names):
-        at = names.index("constraints")
-        more = (n for n in range(len(parts) - last) if _COMMAND.match(parts[last + n]))
-        end = at + 1 + next(more, 0 if parts[-1] else len(parts) - len(names))
-        parts = [*parts[:at], delimiter.join(parts[at:end]), *parts[end:]]
-    return [*parts[:last], *([delimiter.join(parts[last:])] if len(parts) > last else [])]
 
 
 def _keep_cluster(log: _Log, cluster: str | None) -> None:

@@ -228,7 +228,7 @@ def _origin(header: dict[str, str], clock: str | None, submit: np.ndarray, ledge
 
 def _number(header: dict[str, str], key: str) -> int:
     """Return the number that a field of the header begins with, also of 1,704,186,000; 0 without one."""
-    found = re.match(r"\d{1,15}(?!\d)", re.sub(r"(?<=\d),(?=\d{3})", "", header.get(key, "")))
+    found = re.match(r"\d{1,15}(?![\d:/-])", re.sub(r"(?<=\d),(?=\d{3})", "", header.get(key, "")))
     return int(found.group()) if found else 0
 
 
