@@ -78,12 +78,14 @@ def table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tup
 def _in_rows(lines: list[str], body: list[int], names: list[str], delimiter: str) -> list[int]:
     """Join what follows a line's end in a command with the row that it stands in."""
     begins = re.compile(rf"\d[^{re.escape(delimiter)}]*{re.escape(delimiter)}")
-    by_id = names[-1] == _LINE and names[0] == "jobid"  # else a row is whole where it has all its fields
+    by_id = names[-1] == _LINE and names[0] == "jobid"
+    row = _row_of(names, delimiter)
     rows: list[int] = []
     for number in body:
-        most = max(lines[one].count(delimiter) for one in (number, *rows[-1:]))
-        if rows and (not begins.match(lines[number]) if by_id else most < len(names) - 1):
-            lines[rows[-1]] += f" {lines[number]}"
+        line = lines[number]
+        short_ = line.count(delimiter) < len(names) - 1
+        if rows and (not begins.match(line) if by_id else short_ and not row.fullmatch(lines[rows[-1]])):
+            lines[rows[-1]] += f" {line}"
         else:
             rows.append(number)
     return rows
