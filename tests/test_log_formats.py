@@ -357,6 +357,13 @@ def test_the_memory_of_json_without_tres(tmp_path, required):
     assert jobs[["mem_mb_per_node", "run_time"]].to_numpy().tolist() == [[16_384, 3600]]
     (tmp_path / "log").write_text(json.dumps([job | {"time": time | {"elapsed": 3599.5}}]))  # the list alone
     assert import_log(tmp_path / "log").jobs.equals(jobs)
+    told = "cpu=4,mem=16G,node=1,gres/gpu=2"
+    both = [job | {"tres": {"requested": told}}, job | {"job_id": 6, "tres": told}]  # in two files, joined
+    (tmp_path / "log").write_text("\n".join(json.dumps({"jobs": [one]}, indent=1) for one in both))
+    assert import_log(tmp_path / "log").jobs["gpus_per_node"].tolist() == [2, 2]
+    (tmp_path / "log").write_text('{"ClusterId": 1, "QDate": 1, "a":' + "[" * 100_000)
+    with pytest.raises(TableError, match="is not JSON as condor_history"):
+        import_log(tmp_path / "log", "condor")
 
 
 def test_the_hour_that_comes_twice_and_parts_of_seconds(tmp_path):
@@ -438,6 +445,9 @@ def test_a_text_in_other_bytes_is_the_same_log(tmp_path):
     for content in (packed, text.encode("utf-16-le"), text.replace("\n", "\r").encode(), decimals.encode()):
         path.write_bytes(content)
         assert import_log(path, "sacct", tz="UTC").jobs.equals(plain)
+    path.write_bytes(b"PK\x03\x04\0\0a,b\n")
+    with pytest.raises(TableError, match="is no text: unpack an archive"):
+        import_log(path)
     path.write_bytes(packed[:60])
     with pytest.raises(TableError, match=r"damaged\? unpack it"):
         import_log(path)

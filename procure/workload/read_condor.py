@@ -5,11 +5,10 @@ The attributes are those of "Job ClassAd Attributes" in HTCondor's manual; memor
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
-from procure.workload.rows import Rows, duration
+from procure.workload.rows import Rows, documents, duration
 
 _STATES = {"1": "PENDING", "2": "RUNNING", "3": "CANCELLED", "4": "COMPLETED", "5": "PENDING"}
 _PAIR = re.compile(r"([A-Za-z_]\w*)\s*=\s*(.*)")
@@ -68,12 +67,11 @@ def rows(text: str) -> Rows:
 def _ads(text: str, found: Rows) -> list[tuple[int, dict[str, Any]]]:
     if text.lstrip()[:1] in "[{":
         try:
-            lines = text.split("\n{") if text.lstrip()[:1] == "{" else []  # -jsonl: an object each
-            document = [json.loads("{" * (n > 0) + one) for n, one in enumerate(lines)] or json.loads(text)
+            every = [one for each in documents(text) for one in (each if isinstance(each, list) else [each])]
         except ValueError:
             found.bad(1, text[:60], "JSON as condor_history -json writes it")
             return []
-        return list(enumerate((one for one in document if isinstance(one, dict)), 1))
+        return list(enumerate((one for one in every if isinstance(one, dict)), 1))
     if text.lstrip().startswith("<"):
         return [(n, dict(_XML.findall(one))) for n, one in enumerate(text.split("<c>")[1:], 1)]
     ads: list[tuple[int, dict[str, Any]]] = [(1, {})]

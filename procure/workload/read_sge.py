@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 
+from procure.files import from_json
 from procure.workload.rows import Rows, clock, duration
 
 _FEWEST = 43  # of version 6.1; later ones have more at the end
@@ -44,7 +44,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         return
     fields = [one.replace("\\:", ":") for one in _BETWEEN.split(line)]
     if line.startswith("{"):
-        told, fields = json.loads(line), ["0"] * 31 + ["NONE"] * 12
+        told, fields = from_json(line), ["0"] * 31 + ["NONE"] * 12
         for place, name in _PLACES.items():
             fields[place] = str(told.get(name, fields[place]))
     if not _is_record(fields):

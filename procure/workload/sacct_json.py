@@ -11,6 +11,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.workload.asked import script_options
+from procure.workload.rows import documents
 
 _PARTS = ("time", "required", "state", "array", "het", "tres", "reservation", "association")
 _SAME = ("Account", "Partition", "QOS", "Cluster", "Constraints", "Licenses", "Flags")
@@ -28,12 +29,13 @@ def json_rows(text: str, source: str) -> pd.DataFrame:
         No JSON, or none of sacct's.
     """
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        found = documents(text)
+    except ValueError as error:
         at = f", line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise TableError(f"{source}{at}: is no JSON from here on; was it cut? `sacct --json` writes it whole") from None
-    jobs = document.get("jobs") if isinstance(document, dict) else document
-    if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
+    lists = [one.get("jobs") if isinstance(one, dict) else one for one in found]
+    jobs = [job for one in lists if isinstance(one, list) for job in one]
+    if not all(isinstance(one, list) for one in lists) or not all(isinstance(job, dict) for job in jobs):
         raise TableError(f"{source}: no list of jobs under 'jobs', as `sacct --json` writes it")
     if jobs and not any("time" in job for job in jobs) and any("job_state" in job for job in jobs):
         raise TableError(
@@ -69,7 +71,7 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
         "Reason": _text(state.get("reason")),
         "ReqCPUS": _number(required.get("CPUs")),
         "ReqMem": _memory(required),
-        "ReqTRES": _tres(tres.get("requested")),
+        "ReqTRES": _tres(tres.get("requested") or job.get("tres")),
         "AllocTRES": _tres(tres.get("allocated")),
         "NNodes": _number(job.get("allocation_nodes")),
         "NodeList": _text(job.get("nodes")),
@@ -120,6 +122,8 @@ def _memory(required: Mapping[str, Any]) -> str:
 
 
 def _tres(items: Any) -> str:
+    if isinstance(items, str):
+        return items
     found = []
     for item in items if isinstance(items, list) else []:
         count = _number(item.get("count")) if isinstance(item, dict) else ""
