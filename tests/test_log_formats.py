@@ -108,7 +108,7 @@ FIGURES = [
         ("condor", LONG, [["9_2", *ADA]]),
         ("condor", f"{LONG}{LONG.replace('ProcId = 2', 'ProcId = 3')}", [[f"9_{n}", *ADA] for n in (2, 3)]),
         ("slurmdbd", SLURMDBD, [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
-        ("pbs", TORQUE.replace("ncpus=1", "ncpus=1 Resource_List.mem=4.5gb Resource_List.gpus=2"),
+        ("pbs", TORQUE.replace("ncpus=1", "ncpus=1 Resource_List.mem=4.5 gb Resource_List.gpus=2"),
          [["9.m", "bob", 100, 7200, 2, 2, 2416, 1]]),
         ("pbs", TORQUE.replace("+b1/1+b2/0+b2/1", "")
          .replace("nodes=2:big:ppn=2", "mppwidth=64 Resource_List.mppnppn=32"),
@@ -254,10 +254,12 @@ def test_gpus_of_an_allocation_are_not_lost(tmp_path):
         f"6|{start}|||gpu:3090:4|",
         f"7|{start}|||PER_NODE:gpu:1g.5gb:7|",
         f"8|{start}|||gpu:4|gpu:2",
+        f"9|{start}|||gpu:8|PER_TASK:gpu:1",
+        f"10|{start}||||PER_SOCKET:gpu:2",
         header=header,
     )
-    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3, 2, 7, 2]
-    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", "", "3090", "1g.5gb", ""]
+    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3, 2, 7, 2, 4, 1]
+    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", "", "3090", "1g.5gb", "", "", ""]
     assert any("shard" in note for note in found.notes) and any("1 job asked for GPUs" in one for one in found.notes)
 
 
@@ -627,6 +629,13 @@ def test_what_a_csv_leaves_open_is_said(tmp_path):
     assert found.jobs.attrs["clock"] == "log" and found.jobs["requested_time"].tolist() == [0, 5400]
     for said in ("none is of 1980 or later", "1 row without a number of nodes", "column c stands more than once"):
         assert any(said in note for note in found.notes)
+    path.write_text("s,r,c,n\n1704186000000000,9,4,1\n".replace("1704", "1"))  # 1986 in microseconds
+    with pytest.raises(TableError, match="is not a time"):
+        import_log(path, columns=columns)
+    path.write_text("s,r,c,n\n600000000000,1 days 02:00:00,4,1\n")
+    found = import_log(path, columns=columns)
+    assert any("are times in milliseconds" in one for one in found.warnings)
+    assert found.jobs["run_time"].tolist() == [93_600]
     path.write_text("s,r,c,n\n2024-01-02 09:00:00 UTC,9,4,1\n")
     assert import_log(path, columns=columns, tz="Asia/Tokyo").jobs["submit_time"].tolist() == [1704186000]
 

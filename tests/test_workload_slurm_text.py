@@ -24,6 +24,7 @@ def test_every_spelling_of_a_duration_gives_its_seconds(d, h, m, s):
     assert slurm_duration(f"{d}-{h:02d}:{m:02d}:{s:02d}") == ((d * 24 + h) * 60 + m) * 60 + s
     assert slurm_duration(f"{h:02d}:{m:02d}:{s:02d}") == (h * 60 + m) * 60 + s
     assert slurm_duration(f"{m:02d}:{s:02d}.123") == m * 60 + s
+    assert slurm_duration(f"{d} days {h:02d}:{m:02d}:{s:02d}") == ((d * 24 + h) * 60 + m) * 60 + s
     assert slurm_duration(f"{d}-{h:02d}") == (d * 24 + h) * 3600
     assert slurm_duration(f"{d}-{h:02d}:{m:02d}") == (d * 24 + h) * 3600 + m * 60
 

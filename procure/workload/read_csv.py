@@ -105,9 +105,8 @@ def _table(path: str | Path, fields: str | None) -> pd.DataFrame:
 def _durations(log: _Log, field: str) -> np.ndarray:
     """Return whole seconds: of numbers in the unit of the mapping, and of a clock's ``D-HH:MM:SS``."""
     text, unit = log.text(field), log.mapping[field].unit or "s"
-    if not bool(text.astype(str).str.contains(":|unlimited|infinite|partition_limit", case=False).any()):
+    if not bool(text.astype(str).str.contains(":|day|unlimited|infinite|partition_limit", case=False).any()):
         return seconds(log.number(field), unit)
-    text = text.str.replace(r"^(\d+) days? (?=\d+:)", r"\1-", regex=True)
     found = by_value(text, lambda one: (slurm_duration(one) if one else nan,), [float])[0]
     if text.str.fullmatch(r"\s*\d+:\d\d\s*").any():
         log.ledger.note(f"column {log.mapping[field].column}: 24:00 is 24 minutes, as Slurm writes it")

@@ -30,10 +30,8 @@ def recognises(lines: list[str]) -> bool:
 def rows(text: str) -> Rows:
     """Return a row per ended job."""
     found = Rows(text).take(_take, "a JOB_FINISH event of lsb.acct")
-    found.note(
-        "the unit of memory in rusage[mem=…] is not in the log: no job asks for memory here; time limits are those of "
-        "the record (LSF 9 and later), else of #BSUB -W in the command"
-    )
+    found.note("the unit of memory in rusage[mem=…] is not in the log: no job asks for memory here")
+    found.note("time limits are those of the record (LSF 9 and later), else of #BSUB -W in the command")
     return found
 
 
@@ -63,8 +61,8 @@ def _take(found: Rows, number: int, line: str) -> None:
     held = int(gpus[0][0] or 1) * (cpus if gpus[0][1] else n_nodes)
     if len({n for n, _ in gpus if n}) > 1:
         found.note("careful: {jobs} name several numbers of GPUs: the first is taken for all their hosts")
-    after = re.fullmatch(r"(\w+)\((\d+)\)", fields[14].strip())
-    if fields[14] and not (after and after[1] in _AFTER):
+    after = re.fullmatch(rf"({'|'.join(_AFTER)})\((\d+)\)", fields[14].strip())
+    if fields[14] and not after:
         found.note("{jobs} whose dependency (bsub -w) is more than the end of one job, which is not read")
     found.add(
         number,
@@ -78,7 +76,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         Start=fields[10] if started else "",
         End=fields[2],
         Timelimit=duration(_limit(rest, command)),
-        Dependency=f"{_AFTER[after[1]]}:{after[2]}" if after and after[1] in _AFTER else "",
+        Dependency=f"{_AFTER[after[1]]}:{after[2]}" if after else "",
         State="COMPLETED" if int(state) & _DONE else "FAILED" if started else "CANCELLED",
         NNodes=n_nodes,
         NodeList=",".join(slots),

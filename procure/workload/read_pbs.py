@@ -12,7 +12,7 @@ from collections import Counter
 from procure.workload.rows import Rows, clock, duration
 
 _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;[A-Za-z];[^;]*;")
-_PAIR = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
+_PAIR = re.compile(r'([^\s=]+)=("[^"]*"|\S*(?: [kmgt]b\b)?)')  # mem=4 gb
 _MB = {"b": 1e-6, "kb": 1024 / 1e6, "mb": 1.048576, "gb": 1073.741824, "tb": 1099511.627776}
 _WORD_BYTES = 8
 _GPUS, _ABOUT = r"(?:n_?|num_?)?gpus?|naccelerators", r"[^.]*(?:gpu|accelerator)"
@@ -26,8 +26,7 @@ def recognises(lines: list[str]) -> bool:
 
 def rows(text: str) -> Rows:
     """Return a row per ended job."""
-    found = Rows(text).take(_take, "a record such as 12/21/2009 15:27:00;E;6.host;user=…")
-    return found
+    return Rows(text).take(_take, "a record such as 12/21/2009 15:27:00;E;6.host;user=…")
 
 
 def _take(found: Rows, number: int, line: str) -> None:
@@ -63,9 +62,7 @@ def _take(found: Rows, number: int, line: str) -> None:
     if _unlike(chunks):
         found.note("{jobs} of unlike chunks (select=1:ncpus=4+2:ncpus=8) taken as of nodes alike, each of their mean")
     if "excl" in asked.get("place", "") and not gpus:
-        found.note(
-            "{jobs} held whole nodes (place=excl) of which the log names no GPU: if they have any, none is counted"
-        )
+        found.note("{jobs} held whole nodes (place=excl) of which no GPU is named: if they have any, none is counted")
     found.add(
         number,
         JobID=job_id,
@@ -138,7 +135,7 @@ def _gpus(asked: dict[str, str]) -> int:
 
 def _memory(text: str) -> float:
     """Return MB of ``4gb`` (powers of 1,024), ``100mw`` (words) or bytes; 0 of no text, an error of any other."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt]?)i?([bw]?)", text.lower() or "0")
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmgt]?)i?([bw]?)", text.lower() or "0")
     if not match:
         raise ValueError(text)
     return float(match[1]) * _MB[f"{match[2]}b"] * (_WORD_BYTES if match[3] == "w" else 1)

@@ -125,15 +125,6 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     was got (AllocTRES) stands in only where the request is not in the file. Slurm's G is 1,024 M, and
     its M is taken as the job table's MB, as Slurm takes it for its nodes.
 
-    ``--duplicates`` lists a requeued job once per start: the last record, by submission and then by row, is
-    the job; those before it that ran are jobs of their own, called ``12~1``, ``12~2`` …, for they held their nodes.
-    The components of a heterogeneous job, ``12+0`` and ``12+1``, are one job `procure.workload.het_jobs`.
-
-    Rows dropped: job steps; earlier records of a requeued job that never started; jobs that never started (no
-    Start, or no node assigned); jobs still running; jobs of other clusters. Those that did not start or end are kept on
-    demand (``start_time`` empty and ``run_time`` 0, a pending array ``12_[4-9]`` a row per task; ``end_time`` empty
-    and ``run_time`` = elapsed so far).
-
     ``rows`` turns the text of another format into sacct's fields, see `procure.workload.formats`.
     """
     log = _Log(*table(path, how, rows))
@@ -305,6 +296,9 @@ def _gpus(
     each, model = np.nan_to_num(asked["gpu"]) / n_nodes, asked["gpu_type"]
     held = np.nan_to_num(got["gpu"]) / np.maximum(np.nan_to_num(got["node"], nan=1.0), 1.0)
     wanted, listed = (_gres(log.text(name), n_nodes) for name in ("ReqGRES", "AllocGRES"))
+    # What is asked for by the task or socket is told by what was got.
+    per = log.text("ReqGRES").str.contains("PER_(?:TASK|SOCKET)").to_numpy(bool) & ((held > 0) | (listed[0] > 0))
+    wanted = np.where(per, 0, wanted[0]), wanted[1]
     # A request is a node's where each of its nodes got as many.
     wanted = np.where(listed[0] == wanted[0] * n_nodes, listed[0], wanted[0]), wanted[1]
     for is_got, (n, kind) in ((False, wanted), (True, (held, got["gpu_type"])), (True, listed)):

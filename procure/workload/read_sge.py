@@ -60,9 +60,7 @@ def _take(found: Rows, number: int, line: str) -> None:
     if slots > 1:
         found.note(_WITH_PE)
     if gpus is None and re.search(r"-l\s+\S*(?:gpu|cuda|coproc)", options, re.IGNORECASE):
-        found.note(
-            "careful: what -l says of GPUs without a number, as gpu=TRUE, is not read: {jobs} taken as without any"
-        )
+        found.note("careful: GPUs that -l names without a number, as gpu=TRUE, are not read: {jobs} taken without any")
     if gpus:
         found.note("GPUs are taken as those of the whole job, where -l asks for them")
     found.add(
@@ -73,7 +71,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         Account=fields[31] if fields[31] != "NONE" else "",
         Partition=fields[0],
         Submit=submit,
-        Start=start if start else "",
+        Start=start or "",
         End=end,
         Timelimit="" if not limit else duration(clock(limit[1])),
         State="COMPLETED" if fields[11] == fields[12] == "0" else "FAILED" if start else "CANCELLED",

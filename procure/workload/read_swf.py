@@ -39,11 +39,8 @@ def read_swf(path: str | Path, how: How) -> Imported:
     """Read an SWF 2.2 log; −1 means missing.
 
     A processor is a task of one CPU, with its share of the memory, unless the jobs ask for nodes. Processors asked
-    for (those got, where the request is missing) become nodes
-    by a rule: with ``cpus_per_node`` N, p processors are ⌈p/N⌉ nodes, each with an even share of p,
-    rounded up; N = 1 makes every processor a node of its own. Where ``node_field`` names the nodes
-    got, their number replaces ⌈p/N⌉. Status 2 to 4 are parts of a job that has a row of its own:
-    dropped. A job without run time never started. ``mem_unit`` is ``kB:cpu`` as SWF defines it, unless said.
+    for (those got, where the request is missing), p, are ⌈p/N⌉ nodes by ``cpus_per_node`` N = 1, unless ``node_field``
+    names those got. A job without run time, or cancelled with none and no processors, never started.
 
     The header's UnixStartTime is added to times, unless ``clock`` is ``unix`` or ``log``, or the first submission is
     so late that times must be Unix seconds; without such a header they are seconds of the log's own clock.

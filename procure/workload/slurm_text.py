@@ -22,8 +22,9 @@ def slurm_duration(text: str) -> float:
     """
     if text.upper() in ("UNLIMITED", "PARTITION_LIMIT", "INFINITE", "INVALID", ""):
         return 0.0
+    text = re.sub(r"^(\d+) days?,? *", r"\1-", text)  # as pandas and Python write it
     try:
-        return clock_seconds(text)
+        return clock_seconds(text + "0" * text.endswith("-"))
     except ValueError:
         return float("nan")
 
@@ -196,7 +197,7 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
 MODEL = r"\d*[A-Za-z_.-][\w.-]*|\d+(?=[:=]\d)"
 """A GPU's model; one of digits alone, such as 3090, is followed by how many."""
 _GRES = re.compile(
-    rf"(?:PER_(?:NODE|JOB):)?(?:gres[:/])?(?:gpu|7696487)(?::({MODEL}))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE
+    rf"(?:PER_[A-Z]+:)?(?:gres[:/])?(?:gpu|7696487)(?::({MODEL}))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE
 )
 
 
