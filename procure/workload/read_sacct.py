@@ -14,6 +14,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.tables import as_floats, with_clock_of
 from procure.text import counted, printable
+from procure.workload import slurm_text
 from procure.workload.clock import unix_seconds
 from procure.workload.het_jobs import join_het_jobs
 from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, numbers
@@ -21,15 +22,7 @@ from procure.workload.log_settings import How
 from procure.workload.rows import Rows
 from procure.workload.sacct_table import table
 from procure.workload.sacct_tasks import Seen, line_columns
-from procure.workload.slurm_text import (
-    array_tasks,
-    node_names,
-    parse_gres,
-    parse_tres,
-    refuse_many_tasks,
-    slurm_duration,
-    slurm_memory,
-)
+from procure.workload.slurm_text import slurm_duration, slurm_memory
 from procure.workload.units import by_value
 
 FIELDS = (
@@ -97,7 +90,7 @@ class _Log(NamedTuple):
             return nothing
         text = self.frame[name.lower()]
         if text.str.contains(_THOUSANDS).any():  # sacct without --noconvert
-            text = text.map(lambda one: f"{slurm_memory(one)[0] * 1024**2:.0f}" if _THOUSANDS.match(one) else one)
+            text = text.map(lambda one: str(round(slurm_memory(one)[0] * 1024**2)) if _THOUSANDS.match(one) else one)
         return numbers(text, name, self.ledger)
 
     def duration(self, name: str) -> np.ndarray | None:
@@ -113,7 +106,7 @@ class _Log(NamedTuple):
         """Return a TRES column's amounts for the whole job, NaN where it does not name them."""
         text = self.pick(name)
         text = pd.Series("", index=self.frame.index) if text is None else text
-        *amounts, bad = by_value(text, parse_tres, [float] * 4 + [object, bool])
+        *amounts, bad = by_value(text, slurm_text.parse_tres, [float] * 4 + [object, bool])
         self.ledger.refuse(bad, name, text, "a list such as cpu=4,mem=8G,node=1,gres/gpu:a100=2")
         return dict(zip(("cpu", "mem", "node", "gpu", "gpu_type"), amounts, strict=True))
 
@@ -145,7 +138,8 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     known = order[ledger.keep[order.index]]
     earlier[known.index[known.duplicated("job_id", keep="last")]] = True
     nodes = log.pick("NodeList")
-    node_ids = None if nodes is None or not nodes.str.strip().any() else node_names(nodes)  # blanked, as a name is
+    blank = nodes is None or not nodes.str.strip().any()  # left out, as names of people are
+    node_ids = None if blank or nodes is None else slurm_text.node_names(nodes)
     started = ~np.isnan(times["start_time"])
     if node_ids is not None:
         started &= node_ids != ""
@@ -318,7 +312,7 @@ def _gpus(
 
 def _gres(text: pd.Series, n_nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the GPUs of a node and their model: Slurm adds GRES up over a job's nodes, unless it says PER_NODE."""
-    gpus, model = by_value(text, parse_gres, [float, object])
+    gpus, model = by_value(text, slurm_text.parse_gres, [float, object])
     return np.where(text.str.startswith("PER_NODE:"), gpus, gpus / n_nodes), model
 
 
@@ -361,8 +355,8 @@ def _with_array_tasks(imported: Imported, source: str) -> Imported:
     jobs, pending = imported.jobs, imported.jobs["job_id"].str.contains("[", regex=False)
     if not pending.any():
         return imported
-    refuse_many_tasks(jobs["job_id"], source)
-    ids = jobs["job_id"].map(array_tasks)
+    slurm_text.refuse_many_tasks(jobs["job_id"], source)
+    ids = jobs["job_id"].map(slurm_text.array_tasks)
     tasks = jobs.assign(job_id=ids).explode("job_id", ignore_index=True)
     with_clock_of(jobs, tasks)
     note = f"{int(pending.sum()):,} pending arrays became {len(tasks) - int((~pending).sum()):,} tasks"

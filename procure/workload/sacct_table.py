@@ -119,15 +119,7 @@ def _mended(parts: list[str], delimiter: str, row: re.Pattern[str]) -> list[str]
 
 
 def json_rows(text: str, source: str) -> pd.DataFrame:
-    """Return a row of text per job, with the names of sacct's fields; steps are left out.
-
-    Both forms of a number are read, ``4`` of Slurm 22.05 and ``{"set": true, "number": 4}`` of later versions.
-
-    Raises
-    ------
-    TableError
-        No JSON, or none of sacct's.
-    """
+    """Return a row of text per job, with the names of sacct's fields, of any version's JSON; steps are left out."""
     try:
         found = documents(text)
     except ValueError as error:
