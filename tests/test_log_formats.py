@@ -42,11 +42,21 @@ SGE = (
     + ":0" * 17
     + ":NONE:d:mpi:16:3:1:1:0:-l h_rt=2:00:00,gpu=4 -pe mpi 16:0:NONE:0:0:0\n"
 )
+OCS = {
+    "job_number": 51, "task_number": 3, "start_time": 1704186600123456, "end_time": 1704190200123456, "owner": "ann",
+    "qname": "q", "hostname": "h1", "slots": 16, "job_name": "x", "submission_time": 1704186000874519,
+    "category": "-l h_rt=7200,gpu=4 -pe mpi 16", "failed": 0, "exit_status": 0, "usage": {"rusage": {}},
+}  # fmt: skip
+LIMIT = (
+    ' 0 "" "" "" "" 0 "" 0 "" -1 "" "" "" "" -1 "" "" 5136 "" 1704186600 "" "" 1 9 "0" 1 "h1" 1 2 3 4 0 5400 0 0 '
+    '"select[any]"'
+)
 CONDOR = {
     "ClusterId": 9, "ProcId": 2, "Owner": "ann", "QDate": 1704186000, "JobCurrentStartDate": 1704186600,
     "CompletionDate": 1704190200, "RequestCpus": 4, "RequestMemory": 2000, "RequestGpus": 1, "JobStatus": 4,
     "LastRemoteHost": "slot1@h7", "RemoteWallClockTime": 3600.0,
 }  # fmt: skip
+XML = "".join(f'<a n="{name}"><s>{value}</s></a>\n' for name, value in CONDOR.items())
 LONG = "\n".join(f"{name} = {json.dumps(value)}" for name, value in CONDOR.items()) + "\n\n"
 SLURMDBD = (
     "id_job,id_array_job,id_array_task,id_user,cpus_req,mem_req,nodes_alloc,nodelist,state,timelimit,time_submit,"
@@ -98,7 +108,7 @@ FIGURES = [
         ("condor", LONG, [["9_2", *ADA]]),
         ("condor", f"{LONG}{LONG.replace('ProcId = 2', 'ProcId = 3')}", [[f"9_{n}", *ADA] for n in (2, 3)]),
         ("slurmdbd", SLURMDBD, [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
-        ("pbs", TORQUE.replace("ncpus=1", "ncpus=1 Resource_List.mem=4.5gb Resource_List.gpus=2"),
+        ("pbs", TORQUE.replace("ncpus=1", "ncpus=1 Resource_List.mem=4.5 gb Resource_List.gpus=2"),
          [["9.m", "bob", 100, 7200, 2, 2, 2416, 1]]),
         ("pbs", TORQUE.replace("+b1/1+b2/0+b2/1", "")
          .replace("nodes=2:big:ppn=2", "mppwidth=64 Resource_List.mppnppn=32"),
@@ -128,6 +138,19 @@ FIGURES = [
         ("slurmdbd", SLURMDBD.replace("id_job,", "id_job,pack_job_id,pack_job_offset,").replace("5,0,", "5,5,0,0,")
          .replace("6,0,", "6,5,1,0,").replace(",0,1704186100,,,", ",1704186600,1704190200,,,"),
          [["5", "77", 3600, 7200, 2, 8, 8 * 4100, 2]]),
+        ("pbs", TORQUE.replace("start=", "exec_gpus=b1-gpu/0+b2-gpu/0 start="),
+         [["9.m", "bob", 100, 7200, 2, 2, 0, 1]]),
+        ("pbs", TORQUE.replace(":big:", ":gpu=1:").replace("exec_host=b1/0+b1/1+b2/0+b2/1 ", ""),
+         [["9.m", "bob", 100, 7200, 2, 2, 0, 1]]),
+        ("lsf", LSF.replace(" 0 10", f" 0 10{LIMIT}"), [["41", "ann", 3600, 5400, 2, 8, 0, 2]]),
+        ("sge", SGE.replace("000:", "000123:"), [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("sge", json.dumps(OCS) + "\n", [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("condor", f'<?xml version="1.0"?>\n<classads>\n<c>\n{XML}</c>\n</classads>\n', [["9_2", *ADA]]),
+        ("condor", LONG.replace("RequestGpus", "GPUsProvisioned"), [["9_2", *ADA]]),
+        ("slurmdbd", SLURMDBD.replace("gpu:a100:2", "").replace('"1=8,4=1"', '"cpu=8,node=1,gres/gpu=2"'),
+         [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
+        ("slurmdbd", SLURMDBD.split("\n", 1)[0].upper() + "\n" + SLURMDBD.split("\n", 1)[1],
+         [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
         ("slurmdbd", SLURMDBD.replace("9223372036854779908", "-9223372036854771708").replace("nodelist,", "")
          .replace(",n1,", ","), [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
     ],
@@ -231,10 +254,12 @@ def test_gpus_of_an_allocation_are_not_lost(tmp_path):
         f"6|{start}|||gpu:3090:4|",
         f"7|{start}|||PER_NODE:gpu:1g.5gb:7|",
         f"8|{start}|||gpu:4|gpu:2",
+        f"9|{start}|||gpu:8|PER_TASK:gpu:1",
+        f"10|{start}||||PER_SOCKET:gpu:2",
         header=header,
     )
-    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3, 2, 7, 2]
-    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", "", "3090", "1g.5gb", ""]
+    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3, 2, 7, 2, 4, 1]
+    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", "", "3090", "1g.5gb", "", "", ""]
     assert any("shard" in note for note in found.notes) and any("1 job asked for GPUs" in one for one in found.notes)
 
 
@@ -334,6 +359,13 @@ def test_the_memory_of_json_without_tres(tmp_path, required):
     assert jobs[["mem_mb_per_node", "run_time"]].to_numpy().tolist() == [[16_384, 3600]]
     (tmp_path / "log").write_text(json.dumps([job | {"time": time | {"elapsed": 3599.5}}]))  # the list alone
     assert import_log(tmp_path / "log").jobs.equals(jobs)
+    told = "cpu=4,mem=16G,node=1,gres/gpu=2"
+    both = [job | {"tres": {"requested": told}}, job | {"job_id": 6, "tres": told}]  # in two files, joined
+    (tmp_path / "log").write_text("\n".join(json.dumps({"jobs": [one]}, indent=1) for one in both))
+    assert import_log(tmp_path / "log").jobs["gpus_per_node"].tolist() == [2, 2]
+    (tmp_path / "log").write_text('{"ClusterId": 1, "QDate": 1, "a":' + "[" * 100_000)
+    with pytest.raises(TableError, match="is not JSON as condor_history"):
+        import_log(tmp_path / "log", "condor")
 
 
 def test_the_hour_that_comes_twice_and_parts_of_seconds(tmp_path):
@@ -415,6 +447,9 @@ def test_a_text_in_other_bytes_is_the_same_log(tmp_path):
     for content in (packed, text.encode("utf-16-le"), text.replace("\n", "\r").encode(), decimals.encode()):
         path.write_bytes(content)
         assert import_log(path, "sacct", tz="UTC").jobs.equals(plain)
+    path.write_bytes(b"PK\x03\x04\0\0a,b\n")
+    with pytest.raises(TableError, match="is no text: unpack an archive"):
+        import_log(path)
     path.write_bytes(packed[:60])
     with pytest.raises(TableError, match=r"damaged\? unpack it"):
         import_log(path)
@@ -533,3 +568,103 @@ def test_squeue_is_told_from_sacct(tmp_path):
     row = "8_[1,3,5,...]|a|1704186000|Unknown|Unknown|PENDING|02:00:00|4|8G|1|00:00:00"
     good = "9|a|1704186000|1704186600|1704190200|COMPLETED|02:00:00|4|8G|1|01:00:00"
     assert sacct(tmp_path, row, good).dropped == {"never started": 1}
+
+
+def test_what_lsf_says_of_whole_hosts_and_of_when_a_job_may_begin(tmp_path):
+    """The bit of -x, bsub -b, and -w of one job; of more than that the number is said."""
+    more = LSF.replace(" 41 1000 33 16 1704186000 0 ", " 42 1000 97 16 1704186000 1704186300 ")
+    wait = more.replace('2]" ""', '2]" "done(41)"')
+    (tmp_path / "log").write_text(LSF + wait + wait.replace(" 42 ", " 43 ").replace("done(41)", "done(41) && done(42)"))
+    found = import_log(tmp_path / "log")
+    assert found.jobs["exclusive"].tolist() == [False, True, True]
+    assert (found.jobs["eligible_time"] - found.jobs["submit_time"]).tolist() == [0, 300, 300]
+    assert found.jobs["dependency"].tolist() == ["", "afterok:41", ""]
+    assert any("1 job whose dependency (bsub -w)" in note for note in found.notes)
+
+
+def test_a_run_before_the_last_is_not_lost(tmp_path):
+    """PBS has records R of such; a job of HTCondor that was removed as it waited again held nothing then."""
+    (tmp_path / "log").write_text(
+        TORQUE.replace(";E;", ";R;") + TORQUE.replace("4186600", "4187600").replace("67", "77")
+    )
+    assert import_log(tmp_path / "log").jobs["job_id"].tolist() == ["9.m~1", "9.m"]
+    gone = CONDOR | {"AllowedExecuteDuration": 7200, "JobStatus": 3, "LastJobStatus": 1, "NumJobStarts": 2}
+    (tmp_path / "log").write_text(json.dumps([gone | {"CompletionDate": 0, "EnteredCurrentStatus": 1704290200}]))
+    found = import_log(tmp_path / "log")
+    assert found.jobs[["run_time", "requested_time"]].to_numpy().tolist() == [[3600, 7200]]
+    assert any("1 job started more than once" in one for one in found.notes)
+
+
+def test_gpus_by_a_name_of_the_site_are_said(tmp_path):
+    (tmp_path / "log").write_text(PBS.replace("ngpus=1", "accel_gpu=True"))
+    found = import_log(tmp_path / "log")
+    assert any("1 job name GPUs, but no number" in note for note in found.notes)
+    (tmp_path / "log.csv").write_text("s,r,c,g,gres\n1704186000,9,4,a100:2,gpu:2\n1704186000,9,4,gpu:1,\n")
+    columns = {"submit_time": "s", "run_time": "r", "cpus_per_node": "c"}
+    assert any("column gres is not read" in one for one in import_log(tmp_path / "log.csv", columns=columns).warnings)
+    found = import_log(tmp_path / "log.csv", columns=columns | {"gpus_per_node": "g"})
+    assert any("'a100:2'" in note for note in found.notes)
+
+
+def test_names_with_the_delimiter_and_names_left_out(tmp_path):
+    """A JobName that stands last; node lists with more commas than there are fields; a blanked NodeList."""
+    row = "1|a|1704186000|1704186600|1704190200|COMPLETED|02:00:00|4|8G|1|01:00:00"
+    named = f"{SACCT}|NodeList|JobName"
+    found = sacct(tmp_path, f"{row}||a|b", header=named).jobs
+    assert found["job_name"].tolist() == ["a|b"] and "node_ids" not in found
+    (tmp_path / "log").write_text(f"{row}|{','.join(f'n{i}' for i in range(30))}|a|b\n{row}\n")
+    with pytest.raises(TableError, match="row 2: 11 fields where fields names 13"):
+        import_log(tmp_path / "log", "sacct", fields=named.replace("|", ","))
+    found = import_log(tmp_path / "log", "sacct", fields=named.replace("|", ","), skip_bad_rows=True).jobs
+    assert found["job_name"].tolist() == ["a|b"] and found["node_ids"][0].endswith("n29")
+    with pytest.raises(TableError, match=r"log\.psv: 'n\[1-9999999\]' names"):
+        sacct(tmp_path, f"{row}|n[1-9999999]|a", header=named)
+
+
+def test_what_a_csv_leaves_open_is_said(tmp_path):
+    """The clock of small times, no number of nodes, a column twice; UTC, UNLIMITED and a spreadsheet's first line."""
+    path, columns = tmp_path / "log.csv", {"submit_time": "s", "run_time": "r", "cpus_per_node": "c", "n_nodes": "n"}
+    path.write_text("sep=,\ns,r,c,n,c,l\n100,9,4,0,5,UNLIMITED\n200,9,4,2,5,90\n")
+    found = import_log(path, columns=columns | {"requested_time": "l:min"})
+    assert found.jobs.attrs["clock"] == "log" and found.jobs["requested_time"].tolist() == [0, 5400]
+    for said in ("none is of 1980 or later", "1 row without a number of nodes", "column c stands more than once"):
+        assert any(said in note for note in found.notes)
+    path.write_text("s,r,c,n\n1704186000000000,9,4,1\n".replace("1704", "1"))  # 1986 in microseconds
+    with pytest.raises(TableError, match="is not a time"):
+        import_log(path, columns=columns)
+    path.write_text("s,r,c,n\n600000000000,1 days 02:00:00,4,1\n")
+    found = import_log(path, columns=columns)
+    assert any("are times in milliseconds" in one for one in found.warnings)
+    assert found.jobs["run_time"].tolist() == [93_600]
+    path.write_text("s,r,c,n\n2024-01-02 09:00:00 UTC,9,4,1\n")
+    assert import_log(path, columns=columns, tz="Asia/Tokyo").jobs["submit_time"].tolist() == [1704186000]
+
+
+def test_swf_and_slurm_have_one_rule_of_what_ran(tmp_path):
+    """A run of decades is an error; cancelled with nothing run nor given, a job never started."""
+    gone = ROW.replace(" 3600 16", " 0 -1").replace(" 1 3 1 ", " 5 3 1 ")
+    (tmp_path / "log.swf").write_text(ROW + gone)
+    assert import_log(tmp_path / "log.swf").dropped == {"never started": 1}
+    (tmp_path / "log.swf").write_text(ROW.replace("3600", "999999999"))
+    with pytest.raises(TableError, match="'32 years' is not the run of a job"):
+        import_log(tmp_path / "log.swf")
+    (tmp_path / "log.swf").write_text(f"; UnixStartTime: 2024-01-02 09:00:00\n{ROW}")  # no number
+    assert import_log(tmp_path / "log.swf").jobs["submit_time"].tolist() == [0]
+
+
+def test_every_column_of_sacct(tmp_path):
+    """--format=ALL: | in a constraint and in a command, which stands in the middle and goes on in the next line."""
+    header = f"Account|Constraints|{SACCT}|SubmitLine|UID|WorkDir"
+    times = "1704186000|1704186600|1704190200|COMPLETED|02:00:00|4|8G|1|01:00:00"
+    rows = [f"x|old|new|{n}|a|{times}|sbatch -n 4 --wrap=a | b\n | c|77|/d" for n in (1, 2)]
+    found = sacct(tmp_path, *rows, header=header).jobs
+    assert found[["job_id", "constraint", "n_tasks"]].to_numpy().tolist() == [["1", "old|new", 4], ["2", "old|new", 4]]
+    with pytest.raises(TableError, match="row 1: 17 fields where the header has 16"):
+        sacct(tmp_path, f"x|y|1|z|{times}||no|/d|e", header=header)
+
+
+def test_the_tasks_of_a_pending_array_of_slurmdbd(tmp_path):
+    head, _, row = SLURMDBD.splitlines()
+    text = f"{head},array_task_str\n{row.replace('6,0,', '6,6,')},4-6%2\n".replace(",4,120,", ",0,120,")
+    (tmp_path / "log.csv").write_text(text.replace(",0,1704186100,", ",0,0,"))
+    assert import_log(tmp_path / "log.csv", keep_unfinished=True).jobs["job_id"].tolist() == ["6_4", "6_5", "6_6"]

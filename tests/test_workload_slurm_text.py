@@ -24,6 +24,7 @@ def test_every_spelling_of_a_duration_gives_its_seconds(d, h, m, s):
     assert slurm_duration(f"{d}-{h:02d}:{m:02d}:{s:02d}") == ((d * 24 + h) * 60 + m) * 60 + s
     assert slurm_duration(f"{h:02d}:{m:02d}:{s:02d}") == (h * 60 + m) * 60 + s
     assert slurm_duration(f"{m:02d}:{s:02d}.123") == m * 60 + s
+    assert slurm_duration(f"{d} days {h:02d}:{m:02d}:{s:02d}") == ((d * 24 + h) * 60 + m) * 60 + s
     assert slurm_duration(f"{d}-{h:02d}") == (d * 24 + h) * 3600
     assert slurm_duration(f"{d}-{h:02d}:{m:02d}") == (d * 24 + h) * 3600 + m * 60
 
@@ -64,6 +65,7 @@ def test_memory_is_read_with_what_it_is_per(text, mb, per):
         ("cpu=1,gres/gpu:a100=2", 2, "a100"),
         ("cpu=1,gres/gpu:a100=1,gres/gpu:v100=2,gres/gpu=3", 3, ""),
         ("cpu=1,mem=500M,node=1", 0, ""),
+        ("CPU=1,gres:GPU:A100=2", 2, "A100"),
         ("billing=5,cpu=1,gres/gpumem=0,gres/gpuutil=0", 0, ""),
     ],
 )

@@ -5,13 +5,12 @@ from procure.workload.describe import describe, overview
 from procure.workload.generate import generate, load_recipe
 from procure.workload.importing import import_log, read_log
 from procure.workload.ledger import Imported
-from procure.workload.log_settings import FORMATS, LogSettings
+from procure.workload.log_settings import LogSettings
 from procure.workload.scale import scale_load
 from procure.workload.slice import merge, slice_day, slice_times
 from procure.workload.speed import scale_run_time
 
 __all__ = [
-    "FORMATS",
     "Imported",
     "LogSettings",
     "day_table",

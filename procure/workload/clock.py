@@ -124,7 +124,7 @@ def unix_seconds(
     if len(first) and first.str.fullmatch(_DAY).all():
         ledger.refuse(~missing, column, text, "a time: of days alone no job's wait is known; write 2021-05-04T13:00:00")
     some = as_floats(first)
-    if (some % 1 > 0).any() and ((some > 29_221) & (some < 73_051)).all():
+    if (np.floor(some) < some).any() and ((some > 29_221) & (some < 73_051)).all():
         ledger.refuse(~missing, column, text, "a time: a spreadsheet's days since 1900; write 2021-05-04T13:00:00")
     # Of Unix seconds 0, −1 and whatever is of 1970 say that there is no time.
     others = digits if not_before is None else np.concatenate([digits, not_before])
@@ -136,6 +136,8 @@ def unix_seconds(
     dates = ~missing & ~is_number
     if not dates.any():
         return digits
+    if first.str.endswith(("UTC", "GMT")).any():
+        text = text.str.replace(r"\s*(?:UTC|GMT)\s*$", "Z", regex=True)
     given = text.astype(str).str.strip().where(pd.Series(dates, index=text.index))
     aware = given.str.contains(_OFFSET, na=False).to_numpy(bool)
     read = pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True)

@@ -56,7 +56,7 @@ FORMATS: dict[str, Format] = {
         _like_sacct("pbs", "accounting records of OpenPBS, PBS Professional, Torque", read_pbs),
         _like_sacct("lsf", "LSF's lsb.acct", read_lsf),
         _like_sacct("sge", "Grid Engine's accounting file", read_sge),
-        _like_sacct("condor", "HTCondor's history, -json or -long", read_condor),
+        _like_sacct("condor", "HTCondor's history, -json, -xml or -long", read_condor),
         _like_sacct("slurmdbd", "slurmdbd's job table as CSV", read_slurmdbd),
         Format("sacct", "sacct --parsable2 or --json", _is_sacct, read_sacct),
         Format(

@@ -140,7 +140,10 @@ def _read_log(path: Path, given: LogSettings, keep_unfinished: bool | LogFormat)
                 f"({known}). A file without a header needs --set fields=NAME,NAME,… too"
             )
     how = merged(given, path.name, None if told is None else told.name, keep_unfinished)
-    found = FORMATS[how.format or "sacct"].read(path, how)
+    try:
+        found = FORMATS[how.format or "sacct"].read(path, how)
+    except TableError as error:
+        raise error if str(path) in str(error) else TableError(f"{path}: {error}") from None
     if told is not None:
         found.notes.insert(0, f"read as {told.name}, {told.of}: {why}")
     return found

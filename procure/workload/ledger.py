@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from procure.errors import TableError
 from procure.files import as_utf8, read_bytes
 from procure.schemas import JOB
 from procure.tables import as_floats, check, with_clock
-from procure.text import counted, short
+from procure.text import counted, printable, short
 from procure.workload.oddities import oddities
 from procure.workload.units import LONGEST_LIMIT, real_limits
 
 _UNREADABLE = "unreadable row"
+LONGEST_RUN = 10 * 365 * 86_400
+"""s; no job runs for ten years: then a time is missing, or written in another unit."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,23 @@ class Ledger:
             value = short(str(given.iloc[hit[0]]))
             self._complain(f"{self.line} {self.rows[hit[0]]}, column {column}: {value} is not {wanted}", "row")
             self.drop(rows, _UNREADABLE)
+
+    def refuse_decades(self, run_time: np.ndarray) -> None:
+        """Refuse runs of ten years and more."""
+        years = pd.Series(run_time / (365 * 86_400), index=range(len(run_time))).map("{:.0f} years".format)
+        wanted = "the run of a job: is a time missing, or in another unit"
+        self.refuse(run_time >= LONGEST_RUN, "run time", years, wanted)
+
+    def warn_of_gpus(self, frame: pd.DataFrame, how: str) -> None:
+        """Name a column that seems to tell of GPUs where none is read: such jobs would ask for none, unseen."""
+        for name in map(str, frame.columns):
+            sure = re.search("gpu|accel|cuda", name, re.IGNORECASE)
+            if sure or re.search("gres|tres", name, re.IGNORECASE):
+                text = frame[name][~absent(frame[name])].astype(str).str.strip().str.lower()
+                if (~text.isin(["0", "0.0", "false"]) if sure else text.str.contains(r"gpu(?![a-z])")).any():
+                    said = f"no job asks for a GPU, as column {printable(name)} is not read; {how.format(name)}"
+                    self.warnings.append(said)
+                    return
 
     def skip_lines(self, n: int, problem: str) -> None:
         """Complain of n lines that are no rows at all, or count them as dropped if that was asked for."""
@@ -187,16 +207,6 @@ def numbers(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
     return np.where(unreadable | huge, np.nan, values)
 
 
-LONGEST_RUN = 10 * 365 * 86_400
-"""s; no job runs for ten years: then a time is missing, or written in another unit."""
-
-
-def refuse_decades(run_time: np.ndarray, ledger: Ledger) -> None:
-    """Refuse runs of ten years and more."""
-    years = pd.Series(run_time / (365 * 86_400), index=range(len(run_time))).map("{:.0f} years".format)
-    ledger.refuse(run_time >= LONGEST_RUN, "run time", years, "the run of a job: is a time missing, or in another unit")
-
-
 def cancelled_in_queue(state: pd.Series, start: np.ndarray, end: np.ndarray, run_time: np.ndarray) -> np.ndarray:
     """Mark jobs that were cancelled as they waited: Slurm writes their end as their start, and nothing elapsed."""
     return state.str.upper().str.startswith("CANCEL").to_numpy(bool) & (start == end) & ~(run_time > 0)
@@ -207,4 +217,6 @@ def log_bytes(path: str | Path) -> bytes:
     content = as_utf8(read_bytes(path))
     if not content.strip():
         raise TableError(f"{path}: the file is empty; it holds no job")
+    if b"\0" in content[:1000]:
+        raise TableError(f"{path}: is no text: unpack an archive; save a spreadsheet or a database's table as CSV")
     return content if b"\n" in content else content.replace(b"\r", b"\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import field_validator
 
@@ -12,7 +12,6 @@ from procure.workload.clock import zone
 from procure.workload.presets import Clock, ColumnMap, Preset, load_preset, parse_column
 
 LogFormat = Literal["csv", "swf", "sacct", "pbs", "lsf", "sge", "condor", "slurmdbd"]
-FORMATS: tuple[str, ...] = get_args(LogFormat)
 _FORMATS_OF = {
     "columns": ("csv",),
     "mem_unit": ("swf",),

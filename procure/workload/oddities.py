@@ -9,7 +9,7 @@ from procure.schemas import as_logged
 from procure.text import be, counted, duration, short
 
 _YEAR = 365 * 86_400
-_LATE = 60
+_LATE, _LATEST = 60, 2**33
 _MOST = {"cpus_per_node": (2_048, "CPUs"), "gpus_per_node": (16, "GPUs"), "mem_mb_per_node": (32_000_000, "MB")}
 """No common server has more."""
 
@@ -46,6 +46,12 @@ def oddities(jobs: pd.DataFrame) -> list[str]:
         found.append(
             f"{counted(n, 'job')} {be(n)} submitted before second 0 of the clock, the first in row {row + 1} "
             f"({jobs['submit_time'].iloc[row]:,} s)"
+        )
+    n, row = marked(jobs["submit_time"] > _LATEST)
+    if n:
+        found.append(
+            f"{counted(n, 'job')} {of_all} {be(n)} submitted after the year 2240, the first in row {row + 1} "
+            f"({jobs['submit_time'].iloc[row]:,}): are times in milliseconds?"
         )
     n, row = marked(jobs["run_time"] > _YEAR)
     if n:

@@ -1,24 +1,26 @@
-"""HTCondor's history, as ``condor_history -json`` or ``-long`` writes it, as rows of sacct's fields.
+"""HTCondor's history, as ``condor_history -json``, ``-xml`` or ``-long`` writes it, as rows of sacct's fields.
 
 The attributes are those of "Job ClassAd Attributes" in HTCondor's manual; memory is in MiB.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
-from procure.workload.rows import Rows
+from procure.workload.rows import Rows, documents, duration
 
 _STATES = {"1": "PENDING", "2": "RUNNING", "3": "CANCELLED", "4": "COMPLETED", "5": "PENDING"}
 _PAIR = re.compile(r"([A-Za-z_]\w*)\s*=\s*(.*)")
+_XML = re.compile(r'<a n="(\w+)">\s*<\w+>(.*?)</\w+>\s*</a>', re.DOTALL)
+_ELSEWHERE = (7, 9, 12)
+"""Universes of the scheduler, of grids, and local."""
 
 
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is one of HTCondor."""
     head = "\n".join(lines[:400])
-    return bool(re.search(r'"?ClusterId"?\s*[:=]', head) and re.search(r'"?QDate"?\s*[:=]', head))
+    return all(re.search(rf'{name}"?\s*[:=>]', head, re.IGNORECASE) for name in ("ClusterId", "QDate"))
 
 
 def rows(text: str) -> Rows:
@@ -28,17 +30,18 @@ def rows(text: str) -> Rows:
     ads = [(n, {name.lower(): value for name, value in ad.items()}) for n, ad in _ads(text, found)]
     hosts = any("lastremotehost" in ad for _, ad in ads)  # else which jobs ran is told by their times
     for number, ad in ads:
-        if _whole(ad, "JobUniverse") in (7, 12):
-            found.skip("of the scheduler's or the local universe: it ran where it was submitted")
+        if _whole(ad, "JobUniverse") in _ELSEWHERE:
+            found.skip("of the scheduler's, the local or a grid's universe: it ran elsewhere")
             continue
-        for name in ("RequestCpus", "RequestMemory", "RequestGpus"):
-            if not re.fullmatch(r"[\d.]*", str(ad.get(name.lower(), ""))) and ad[name.lower()] != "undefined":
-                found.note(f"{{jobs}} whose {name} is an expression, no number: it counts as not asked for")
         start = _whole(ad, "JobCurrentStartDate") or _whole(ad, "JobStartDate")
         end = _whole(ad, "CompletionDate") or _whole(ad, "EnteredCurrentStatus")
         wall = _whole(ad, "RemoteWallClockTime")
+        if _whole(ad, "LastJobStatus") in (1, 5):  # it was removed as it waited again
+            end = min(end, start + wall)
+        if _whole(ad, "NumJobStarts") > 1:
+            found.note("{jobs} started more than once: only the last run is taken")
         host = str(ad.get("lastremotehost", "")).rsplit("@", 1)[-1]
-        memory, gpus, cpus = (_whole(ad, f"Request{name}") for name in ("Memory", "Gpus", "Cpus"))
+        memory, gpus, cpus = (_amount(ad, name, found) for name in ("Memory", "Gpus", "Cpus"))
         n = max(_whole(ad, "MaxHosts"), 1) if _whole(ad, "JobUniverse") == 11 else 1  # the parallel universe
         cpus = max(cpus, 1)
         found.add(
@@ -52,25 +55,25 @@ def rows(text: str) -> Rows:
             ElapsedRaw=end - start if start and end else wall,
             State=_STATES.get(str(ad.get("jobstatus", 4)), "COMPLETED"),
             NNodes=n,
+            Timelimit=duration(str(_whole(ad, "AllowedExecuteDuration") or _whole(ad, "AllowedJobDuration"))),
             **({"NodeList": (host or "unnamed") if start else ""} if hosts else {}),
             ReqTRES=f"cpu={cpus * n},mem={memory * n}M,node={n},gres/gpu={gpus * n}",
             SubmitLine=f"condor_submit --nodes={n} --ntasks-per-node={cpus}",
         )
-    found.note(
-        "HTCondor's jobs have no time limit here; a job that was evicted and ran again is taken from its last start"
-    )
+    found.note("HTCondor's jobs have a time limit only where AllowedExecuteDuration or AllowedJobDuration is one")
     return found
 
 
 def _ads(text: str, found: Rows) -> list[tuple[int, dict[str, Any]]]:
     if text.lstrip()[:1] in "[{":
         try:
-            lines = text.split("\n{") if text.lstrip()[:1] == "{" else []  # -jsonl: an object each
-            document = [json.loads("{" * (n > 0) + one) for n, one in enumerate(lines)] or json.loads(text)
+            every = [one for each in documents(text) for one in (each if isinstance(each, list) else [each])]
         except ValueError:
             found.bad(1, text[:60], "JSON as condor_history -json writes it")
             return []
-        return list(enumerate((one for one in document if isinstance(one, dict)), 1))
+        return list(enumerate((one for one in every if isinstance(one, dict)), 1))
+    if text.lstrip().startswith("<"):
+        return [(n, dict(_XML.findall(one))) for n, one in enumerate(text.split("<c>")[1:], 1)]
     ads: list[tuple[int, dict[str, Any]]] = [(1, {})]
     ended = False
     for number, line in enumerate(text.split("\n"), 1):
@@ -91,3 +94,11 @@ def _whole(ad: dict[str, Any], name: str) -> int:
         return int(float(ad.get(name.lower(), 0)))
     except (TypeError, ValueError, OverflowError):
         return 0
+
+
+def _amount(ad: dict[str, Any], name: str, found: Rows) -> int:
+    """Return what a job asked for; of an expression, or where it asked for nothing, what it was given."""
+    asked = str(ad.get(f"request{name.lower()}", "undefined"))
+    if not re.fullmatch(r"[\d.]*|undefined", asked):
+        found.note(f"{{jobs}} whose Request{name} is an expression, no number: what it got is taken, if it is told")
+    return _whole(ad, f"Request{name}") or _whole(ad, f"{name}Provisioned")

@@ -15,15 +15,14 @@ from procure.files import check_parquet, read_rows
 from procure.schemas import JOB, TASKS
 from procure.tables import as_floats
 from procure.text import counted, nearest, printable, short
-from procure.workload.clock import unix_seconds
-from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers, refuse_decades
+from procure.workload.clock import FIRST_DATE, unix_seconds
+from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers
 from procure.workload.log_settings import How
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, fitting_preset
 from procure.workload.slurm_text import node_names, parse_gres, parse_tres, slurm_duration, slurm_memory
 from procure.workload.units import by_value, memory_mb, per_node, seconds
 
 _VALUE = re.compile(r"-?\d+(?:\.\d+)?$|\d{4}-\d\d-\d\d[T ]\d\d:")
-_NO_TIME = ("", "na", "n/a", "nan", "none", "null", "unknown")
 
 
 def read_csv(path: str | Path, how: How) -> Imported:
@@ -36,8 +35,12 @@ def read_csv(path: str | Path, how: How) -> Imported:
     own = {name: ColumnMap(column=name) for name in JOB.names if how.preset is None and name in frame.columns}
     mapping = _mapping(frame, str(path), own | (how.columns or {}), how.cpus_per_node)
     ledger = Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows)
+    for name in sorted({where.column for where in mapping.values() if f"{where.column}.1" in frame}):
+        ledger.note(f"column {printable(name)} stands more than once: the first is read")
     log = _Log(frame, mapping, ledger)
-    _warn_of_gpus(log)
+    if not {"gpus_per_node", "gpus_per_task"} & set(mapping):
+        how_to = "--column gpus_per_node={0}, or {0}::job if it counts those of all nodes of a job"
+        ledger.warn_of_gpus(frame, how_to)
     values = _times(log, how)
     for field in (*DURATIONS, WAIT):
         if field in mapping:
@@ -53,9 +56,12 @@ def read_csv(path: str | Path, how: How) -> Imported:
         ledger.note("no column gives the job's id: jobs bear the numbers of their rows")
         texts["job_id"] = pd.Series(ledger.rows.astype(str), index=frame.index)
     _run_times(values, texts, ledger, how.keep_unfinished)
+    clock = how.clock or ("log" if np.nanmax([*values["submit_time"], 0]) < FIRST_DATE else "unix")
+    if clock == "log":
+        ledger.note("times are seconds of the log's own clock" + ", as none is of 1980 or later" * (how.clock is None))
     ledger.drop(np.isnan(values["submit_time"]), "no submit time")
     ledger.drop(np.asarray(texts["job_id"] == ""), "no job id")
-    return ledger.finish(texts | values, "log" if how.clock == "log" else "unix", how.strict)
+    return ledger.finish(texts | values, "log" if clock == "log" else "unix", how.strict)
 
 
 class _Log(NamedTuple):
@@ -80,7 +86,7 @@ def _table(path: str | Path, fields: str | None) -> pd.DataFrame:
         check_parquet(Path(path))
         frame = pd.read_parquet(path)
         return frame.astype(object).where(frame.notna(), "").astype(str)
-    content = log_bytes(path)
+    content = re.sub(rb"\Asep=.\r?\n", b"", log_bytes(path))  # of a spreadsheet
     first = content.split(b"\n", 1)[0].decode("utf-8", errors="replace")
     delimiter = max(",;\t|", key=first.count)
     if fields is not None:
@@ -99,10 +105,9 @@ def _table(path: str | Path, fields: str | None) -> pd.DataFrame:
 def _durations(log: _Log, field: str) -> np.ndarray:
     """Return whole seconds: of numbers in the unit of the mapping, and of a clock's ``D-HH:MM:SS``."""
     text, unit = log.text(field), log.mapping[field].unit or "s"
-    if not bool(text.astype(str).str.contains(":", regex=False).any()):
+    if not bool(text.astype(str).str.contains(":|day|unlimited|infinite|partition_limit", case=False).any()):
         return seconds(log.number(field), unit)
-    text = text.str.replace(r"^(\d+) days? (?=\d+:)", r"\1-", regex=True)
-    found = by_value(text, lambda one: (nan if one.lower() in _NO_TIME else slurm_duration(one),), [float])[0]
+    found = by_value(text, lambda one: (slurm_duration(one) if one else nan,), [float])[0]
     if text.str.fullmatch(r"\s*\d+:\d\d\s*").any():
         log.ledger.note(f"column {log.mapping[field].column}: 24:00 is 24 minutes, as Slurm writes it")
     number = as_floats(text)
@@ -149,17 +154,6 @@ def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
     return " or --set preset=NAME"
 
 
-def _warn_of_gpus(log: _Log) -> None:
-    """Name a column that seems to count GPUs where none is read: such jobs would ask for no GPU, unseen."""
-    if {"gpus_per_node", "gpus_per_task"} & set(log.mapping):
-        return
-    for name in (str(one) for one in log.frame.columns):
-        if "gpu" in name.lower() and not log.frame[name].str.strip().isin(("0", *_NO_TIME)).all():
-            how = f"--column gpus_per_node={name}, or {name}::job if it counts those of all nodes of a job"
-            log.ledger.warnings.append(f"no job asks for a GPU, as column {printable(name)} is not read; {how}")
-            return
-
-
 def _times(log: _Log, how: How) -> dict[str, np.ndarray]:
     values: dict[str, np.ndarray] = {}
     for field in (name for name in TIMES if name in log.mapping):
@@ -168,8 +162,6 @@ def _times(log: _Log, how: How) -> dict[str, np.ndarray]:
         else:
             column, before = log.mapping[field].column, values.get("start_time", values.get("submit_time"))
             values[field] = unix_seconds(log.text(field), column, log.ledger, how.log_tz, before)
-    if how.clock == "log":
-        log.ledger.note("times are seconds of the log's own clock")
     return values
 
 
@@ -183,7 +175,10 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
             raw[field] = _slurm_memory(log)
         else:
             raw[field] = log.number(field)
-    n_nodes = np.maximum(np.nan_to_num(raw.get("n_nodes", np.ones(len(log.frame))), nan=1.0), 1.0)
+    wished = raw.get("n_nodes", np.ones(len(log.frame)))
+    n_nodes = np.maximum(np.nan_to_num(wished, nan=1.0), 1.0)
+    if n := int((~(wished >= 1) & log.ledger.keep).sum()):
+        log.ledger.note(f"{counted(n, 'row')} without a number of nodes: one is taken")
     for field in ("n_nodes", "cpus_per_node", "gpus_per_node"):
         if field in raw and (n := int(((np.nan_to_num(raw[field]) % 1 > 0) & log.ledger.keep).sum())):
             log.ledger.note(f"{counted(n, 'job')} of {field} that is no whole number, as 1.600 is 1.6: rounded up")
@@ -259,6 +254,8 @@ def _gres(log: _Log) -> tuple[np.ndarray, np.ndarray]:
     gpus, model = by_value(text, parse_gres, [float, object])
     gpus = np.where(gpus == 0, as_floats(text), gpus)
     log.refuse(np.isnan(gpus) & text.str.contains(r"gpu|^\s*\d").to_numpy(bool), field, "GPUs as gpu:2")
+    if others := sorted({*text[np.isnan(gpus) & ~absent(text)]}):
+        log.ledger.note(f"column {log.mapping[field].column}: no GPU is taken of {short(others[0])} and the like")
     return np.nan_to_num(gpus), model
 
 
@@ -294,5 +291,5 @@ def _run_times(values: dict[str, np.ndarray], texts: dict[str, object], ledger: 
         ledger.drop(running & np.isnan(run), "still running")
     ledger.drop(np.isnan(run), "no run time")
     ledger.drop(run < 0, "negative run time")
-    refuse_decades(run, ledger)
+    ledger.refuse_decades(run)
     values["run_time"] = run

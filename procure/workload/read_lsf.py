@@ -10,14 +10,16 @@ import csv
 import re
 from collections import Counter
 
-from procure.workload.rows import Rows
+from procure.workload.rows import Rows, duration
 
-_DONE = "64"
+_DONE, _EXCLUSIVE = 0x40, 0x40
+"""Bits of a job's status and of its options (lsf.h)."""
 _GPUS = re.compile(
-    r"(?:rusage\[[^\]]*?\bngpus(?:_physical|_excl_p|_shared)?\s*=\s*|-gpu\s+\S*num=)(\d+)(?:\.\d+)?(/task)?"
+    r"(?:rusage\[[^\]]*?\bngpus(?:_physical|_excl_p|_shared)?\s*=\s*|-gpu\s+(?:\S*num=)?)(\d+)?(?:\.\d+)?(/task)?"
 )
 _SPAN = re.compile(r"span\[\s*(hosts|ptile)\s*=\s*(\d+)")
-_LIMIT = re.compile(r"#BSUB\s+-W\s+(?:(\d+):)?(\d+)")
+_LIMIT = re.compile(r"(?<!#)#BSUB\s+-W\s+(?:(\d+):)?(\d+)")
+_AFTER = {"done": "afterok", "ended": "afterany", "exit": "afternotok", "started": "after"}
 
 
 def recognises(lines: list[str]) -> bool:
@@ -28,10 +30,8 @@ def recognises(lines: list[str]) -> bool:
 def rows(text: str) -> Rows:
     """Return a row per ended job."""
     found = Rows(text).take(_take, "a JOB_FINISH event of lsb.acct")
-    found.note(
-        "the unit of memory in rusage[mem=…] is not in the log: no job asks for memory here; time limits are those of "
-        "#BSUB -W in the command"
-    )
+    found.note("the unit of memory in rusage[mem=…] is not in the log: no job asks for memory here")
+    found.note("time limits are those of the record (LSF 9 and later), else of #BSUB -W in the command")
     return found
 
 
@@ -56,10 +56,14 @@ def _take(found: Rows, number: int, line: str) -> None:
         found.note("{jobs} asked for a range of slots (-n 4,16): those that they got are taken")
         cpus = n
     # What bsub -gpu asked for stands in the effective resource requirement, near the end.
-    gpus = _GPUS.search(" ".join([fields[13], *rest[3:4], *rest[24:]]))
-    limit = _LIMIT.search(command)
+    gpus = _GPUS.findall(" ".join([*rest[24:], fields[13], command])) or [("0", "")]
     n_nodes = max(len(slots), 1)
-    held = int(gpus[1]) * (cpus if gpus[2] else n_nodes) if gpus else 0
+    held = int(gpus[0][0] or 1) * (cpus if gpus[0][1] else n_nodes)
+    if len({n for n, _ in gpus if n}) > 1:
+        found.note("careful: {jobs} name several numbers of GPUs: the first is taken for all their hosts")
+    after = re.fullmatch(rf"({'|'.join(_AFTER)})\((\d+)\)", fields[14].strip())
+    if fields[14] and not after:
+        found.note("{jobs} whose dependency (bsub -w) is more than the end of one job, which is not read")
     found.add(
         number,
         JobID=f"{fields[3]}_{index}" if index else fields[3],
@@ -68,20 +72,34 @@ def _take(found: Rows, number: int, line: str) -> None:
         Account=rest[24] if len(rest) > 24 else "",
         Partition=fields[12],
         Submit=fields[7],
+        Eligible=max(fields[7], fields[8], key=int),
         Start=fields[10] if started else "",
         End=fields[2],
-        Timelimit=f"{int(limit[1] or 0):02d}:{limit[2]}:00" if limit else "",
-        State="COMPLETED" if state == _DONE else "FAILED" if started else "CANCELLED",
+        Timelimit=duration(_limit(rest, command)),
+        Dependency=f"{_AFTER[after[1]]}:{after[2]}" if after else "",
+        State="COMPLETED" if int(state) & _DONE else "FAILED" if started else "CANCELLED",
         NNodes=n_nodes,
         NodeList=",".join(slots),
         ReqTRES=f"cpu={cpus},node={n_nodes},gres/gpu={held}",
-        SubmitLine=_line(cpus, f"{fields[13]} {command}"),
+        SubmitLine=_line(cpus, f"{fields[13]} {command}", bool(int(fields[5]) & _EXCLUSIVE)),
     )
 
 
-def _line(slots: int, text: str) -> str:
+def _limit(rest: list[str], command: str) -> str:
+    """Return the seconds of the run limit, behind what the hosts used; else of #BSUB -W."""
+    try:
+        hosts = 54 + 2 * int(rest[53])
+        limit = hosts + 1 + 6 * int(rest[hosts])
+        if int(rest[limit]) > 0 and "[" in rest[limit + 3]:  # the effective resource requirement
+            return rest[limit]
+    except (IndexError, ValueError):
+        pass
+    said = _LIMIT.search(command)
+    return str(3600 * int(said[1] or 0) + 60 * int(said[2])) if said else ""
+
+
+def _line(slots: int, text: str, whole: bool) -> str:
     """Write the slots asked for as tasks, on one host or so many on each where span[…] says so."""
     span = _SPAN.search(text)
     where = "" if not span else "--nodes=1" if span[1] == "hosts" else f"--ntasks-per-node={min(int(span[2]), slots)}"
-    whole = "--exclusive" if re.search(r"#BSUB\s+-x\b|^bsub\s(?:.*\s)?-x\s", text) else ""
-    return f"bsub --ntasks={slots} {where} {whole}"
+    return f"bsub --ntasks={slots} {where} {'--exclusive' * whole}"

@@ -12,9 +12,11 @@ from collections import Counter
 from procure.workload.rows import Rows, clock, duration
 
 _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;[A-Za-z];[^;]*;")
-_PAIR = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
+_PAIR = re.compile(r'([^\s=]+)=("[^"]*"|\S*(?: [kmgt]b\b)?)')  # mem=4 gb
 _MB = {"b": 1e-6, "kb": 1024 / 1e6, "mb": 1.048576, "gb": 1073.741824, "tb": 1099511.627776}
 _WORD_BYTES = 8
+_GPUS, _ABOUT = r"(?:n_?|num_?)?gpus?|naccelerators", r"[^.]*(?:gpu|accelerator)"
+"""Resources that count GPUs, of which sites name their own, and any that name them."""
 
 
 def recognises(lines: list[str]) -> bool:
@@ -24,15 +26,14 @@ def recognises(lines: list[str]) -> bool:
 
 def rows(text: str) -> Rows:
     """Return a row per ended job."""
-    found = Rows(text).take(_take, "a record such as 12/21/2009 15:27:00;E;6.host;user=…")
-    return found
+    return Rows(text).take(_take, "a record such as 12/21/2009 15:27:00;E;6.host;user=…")
 
 
 def _take(found: Rows, number: int, line: str) -> None:
     if not _RECORD.match(line):
         raise ValueError(line)
     _, kind, job_id, message = line.split(";", 3)
-    if kind != "E":
+    if kind != "E" and not (kind == "R" and " end=" in message):  # R: a run after which the job was queued again
         found.skip(f"record {kind}, not the end of a job")
         return
     if "[]" in job_id:
@@ -41,27 +42,27 @@ def _take(found: Rows, number: int, line: str) -> None:
     told = {name: value.strip('"') for name, value in _PAIR.findall(message)}
     hosts, slots = _hosts(told.get("exec_host", ""))
     asked = {name.removeprefix("Resource_List."): value for name, value in told.items()}
-    n_nodes = len(hosts) or int(asked.get("nodect", 1))
-    chunks = _chunks(asked.get("select", "") or asked.get("nodes", ""))
+    chunks = _chunks(next(filter(None, map(asked.get, ("select", "nodes", "nodect"))), "1"))
+    n_nodes = len(hosts) or sum(n for n, _ in chunks)
     # Torque writes its default ncpus=1 beside nodes=2:ppn=8.
     ppn = 0 if asked.get("select") else sum(n * int(c.get("ppn", 1)) for n, c in chunks)
     width = int(asked.get("mppwidth", 0))  # of a Cray, whose host is that of the launcher
     n_nodes = max(n_nodes, -(-width // (int(asked.get("mppnppn", 0)) or width or 1)))
     cpus = max(int(asked.get("ncpus", 0)), width * int(asked.get("mppdepth", 1)), sum(slots.values()), ppn, n_nodes)
-    held = re.findall(r"\b(?:ngpus|naccelerators)=(\d+)", told.get("exec_vnode", ""))  # of whole nodes, say
-    gpus = _gpus(asked) or sum(n * _gpus(c) for n, c in chunks) or sum(map(int, held))
-    models = {
-        c[name] for c in (asked, *(what for _, what in chunks)) for name in ("gpu_type", "gpu_model") if name in c
-    }
+    told_gpus = re.findall(rf"[:(](?:{_GPUS})=(\d+)", told.get("exec_vnode", ""))  # of whole nodes, say
+    gpus = _gpus(asked) or sum(n * _gpus(c) for n, c in chunks) or sum(map(int, told_gpus))
+    gpus = gpus or told.get("exec_gpus", "").count("/")  # n1-gpu/0+n1-gpu/1
+    named = [one for c in (asked, *(what for _, what in chunks)) for one in c.items() if re.match(_ABOUT, one[0], re.I)]
+    models = {value for name, value in named if re.search("type|model", name, re.IGNORECASE)}
     model = f":{models.pop()}" if len(models) == 1 else ""
+    if not gpus and any(value not in ("0", "False") for _, value in named):
+        found.note("careful: {jobs} name GPUs, but no number of them that is read: taken as without any")
     memory = _memory(asked.get("mem", "")) or sum(n * _memory(c.get("mem", "")) for n, c in chunks)
     memory = memory or cpus * _memory(asked.get("pmem", ""))
     if _unlike(chunks):
         found.note("{jobs} of unlike chunks (select=1:ncpus=4+2:ncpus=8) taken as of nodes alike, each of their mean")
     if "excl" in asked.get("place", "") and not gpus:
-        found.note(
-            "{jobs} held whole nodes (place=excl) of which the log names no GPU: if they have any, none is counted"
-        )
+        found.note("{jobs} held whole nodes (place=excl) of which no GPU is named: if they have any, none is counted")
     found.add(
         number,
         JobID=job_id,
@@ -73,30 +74,26 @@ def _take(found: Rows, number: int, line: str) -> None:
         Eligible=told.get("etime", ""),
         Start=told.get("start", ""),
         End=told.get("end", ""),
-        ElapsedRaw=clock(told.get("resources_used.walltime", "")) or _between(told.get("start"), told.get("end")),
+        ElapsedRaw=clock(told.get("resources_used.walltime", "")),
         Timelimit=duration(clock(asked.get("walltime", ""))),
         State="COMPLETED" if told.get("Exit_status", "0") == "0" else "FAILED",
         NNodes=n_nodes,
-        NodeList=",".join(hosts),
+        NodeList=",".join(hosts) or "unnamed",  # an E record is of a job that ran
         ReqTRES=f"cpu={cpus},mem={memory:.0f}M,node={n_nodes},gres/gpu{model}={gpus}",
-        SubmitLine=_line(chunks, asked.get("place", "free")) if asked.get("select") else "",
+        SubmitLine=_line(chunks if asked.get("select") else [], asked.get("place", asked.get("naccesspolicy", ""))),
     )
-
-
-def _between(start: str | None, end: str | None) -> str:
-    return str(int(end) - int(start)) if start and end else ""
 
 
 def _line(chunks: list[tuple[int, dict[str, str]]], place: str) -> str:
     """Write what was asked for as a command line: each chunk is a task, or a node of its own where they are scattered.
 
-    Chunks that are not alike have no such line.
+    Chunks that are not alike have no such line, as those of Torque.
     """
-    if _unlike(chunks):
-        return "qsub --exclusive" if "excl" in place else ""
+    whole = "--exclusive " * bool(re.search("excl|single", place))
+    if _unlike(chunks) or not chunks:
+        return f"qsub {whole}"
     n, what = sum(number for number, _ in chunks), chunks[0][1]
-    words = [f"qsub --ntasks={n} --cpus-per-task={what.get('ncpus', '1')}"]
-    words += ["--exclusive"] if "excl" in place else []
+    words = [f"qsub {whole}--ntasks={n} --cpus-per-task={what.get('ncpus', '1')}"]
     words += [f"--nodes={1 if 'pack' in place else n}"] if re.search(r"pack|scatter", place) else []
     memory, gpus = _memory(what.get("mem", "")), _gpus(what)
     words += [f"--mem-per-task={math.ceil(memory)}M"] if memory else []
@@ -132,12 +129,13 @@ def _chunks(text: str) -> list[tuple[int, dict[str, str]]]:
 
 
 def _gpus(asked: dict[str, str]) -> int:
-    return max(int(asked.get(name, 0)) for name in ("ngpus", "gpus", "naccelerators"))
+    counts = (int(n) for name, n in asked.items() if re.fullmatch(_GPUS, name) and n.isdigit())
+    return max(counts, default=0)
 
 
 def _memory(text: str) -> float:
     """Return MB of ``4gb`` (powers of 1,024), ``100mw`` (words) or bytes; 0 of no text, an error of any other."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt]?)i?([bw]?)", text.lower() or "0")
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmgt]?)i?([bw]?)", text.lower() or "0")
     if not match:
         raise ValueError(text)
     return float(match[1]) * _MB[f"{match[2]}b"] * (_WORD_BYTES if match[3] == "w" else 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,22 +14,15 @@ import pandas as pd
 from procure.errors import TableError
 from procure.tables import as_floats, with_clock_of
 from procure.text import counted, printable
+from procure.workload import slurm_text
 from procure.workload.clock import unix_seconds
 from procure.workload.het_jobs import join_het_jobs
-from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers, refuse_decades
+from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, numbers
 from procure.workload.log_settings import How
 from procure.workload.rows import Rows
-from procure.workload.sacct_json import json_rows
+from procure.workload.sacct_table import table
 from procure.workload.sacct_tasks import Seen, line_columns
-from procure.workload.slurm_text import (
-    array_tasks,
-    node_names,
-    parse_gres,
-    parse_tres,
-    refuse_many_tasks,
-    slurm_duration,
-    slurm_memory,
-)
+from procure.workload.slurm_text import slurm_duration, slurm_memory
 from procure.workload.units import by_value
 
 FIELDS = (
@@ -39,12 +31,12 @@ FIELDS = (
 )
 LAST_FIELD = "SubmitLine"
 """Of Slurm 21.08 and later: it may hold the delimiter, so it stands last."""
-_COMMAND = re.compile(r"(?:\S*/)?(?:sbatch|srun|salloc)\b")
 _TEXTS = {
     "job_name": "JobName", "constraint": "Constraints", "reservation": "Reservation", "licenses": "Licenses",
     "dependency": "Dependency", "flags": "Flags", "reason": "Reason", "cluster": "Cluster",
 }  # fmt: skip
 """Further columns of the job table by sacct's fields, where the file has them and they hold anything."""
+_GPUS_READ = ("reqtres", "alloctres", "reqgres", "allocgres")
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
 _THOUSANDS = re.compile(r"^\d+(?:\.\d+)?[KM]$")
 """A number such as 2K, of 1,024 each."""
@@ -98,7 +90,7 @@ class _Log(NamedTuple):
             return nothing
         text = self.frame[name.lower()]
         if text.str.contains(_THOUSANDS).any():  # sacct without --noconvert
-            text = text.map(lambda one: f"{slurm_memory(one)[0] * 1024**2:.0f}" if _THOUSANDS.match(one) else one)
+            text = text.map(lambda one: str(round(slurm_memory(one)[0] * 1024**2)) if _THOUSANDS.match(one) else one)
         return numbers(text, name, self.ledger)
 
     def duration(self, name: str) -> np.ndarray | None:
@@ -114,7 +106,7 @@ class _Log(NamedTuple):
         """Return a TRES column's amounts for the whole job, NaN where it does not name them."""
         text = self.pick(name)
         text = pd.Series("", index=self.frame.index) if text is None else text
-        *amounts, bad = by_value(text, parse_tres, [float] * 4 + [object, bool])
+        *amounts, bad = by_value(text, slurm_text.parse_tres, [float] * 4 + [object, bool])
         self.ledger.refuse(bad, name, text, "a list such as cpu=4,mem=8G,node=1,gres/gpu:a100=2")
         return dict(zip(("cpu", "mem", "node", "gpu", "gpu_type"), amounts, strict=True))
 
@@ -126,25 +118,9 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     was got (AllocTRES) stands in only where the request is not in the file. Slurm's G is 1,024 M, and
     its M is taken as the job table's MB, as Slurm takes it for its nodes.
 
-    ``--duplicates`` lists a requeued job once per start: the last record, by submission and then by row, is
-    the job; those before it that ran are jobs of their own, called ``12~1``, ``12~2`` …, for they held their nodes.
-    The components of a heterogeneous job, ``12+0`` and ``12+1``, are one job `procure.workload.het_jobs`.
-
-    Rows dropped: job steps; earlier records of a requeued job that never started; jobs that never started (no
-    Start, or no node assigned); jobs still running; jobs of other clusters. Those that did not start or end are kept on
-    demand (``start_time`` empty and ``run_time`` 0, a pending array ``12_[4-9]`` a row per task; ``end_time`` empty
-    and ``run_time`` = elapsed so far).
-
-    Parameters
-    ----------
-    path
-        The file, plain or compressed (.gz .bz2 .xz .zst).
-    how
-        The settings that hold.
-    rows
-        What turns the text of another format into sacct's fields, see `procure.workload.formats`.
+    ``rows`` turns the text of another format into sacct's fields, see `procure.workload.formats`.
     """
-    log = _Log(*_table(path, how, rows))
+    log = _Log(*table(path, how, rows))
     ledger = log.ledger
     job_id = log.need("JobID", "JobIDRaw").str.strip()
     if rows is None:
@@ -162,7 +138,8 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     known = order[ledger.keep[order.index]]
     earlier[known.index[known.duplicated("job_id", keep="last")]] = True
     nodes = log.pick("NodeList")
-    node_ids = None if nodes is None else node_names(nodes)
+    blank = nodes is None or not nodes.str.strip().any()  # left out, as names of people are
+    node_ids = None if blank or nodes is None else slurm_text.node_names(nodes)
     started = ~np.isnan(times["start_time"])
     if node_ids is not None:
         started &= node_ids != ""
@@ -184,7 +161,7 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
         ledger.drop(running, "still running")
     ledger.drop(np.isnan(times["submit_time"]), "no submit time")
     ledger.drop(np.isnan(run_time) | (run_time < 0), "no run time")
-    refuse_decades(run_time, ledger)
+    ledger.refuse_decades(run_time)
     amounts, seen = _amounts(log, got, how.cpus_per_node)
     columns: dict[str, object] = {
         "job_id": job_id.to_numpy(dtype=object),
@@ -207,93 +184,11 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     columns |= _more(log) | _held(got, ledger, amounts["cpus_per_node"])
     asks = how.asks or ("nodes" if how.cpus_per_node else None)
     columns = line_columns(columns, seen, log.pick(LAST_FIELD), asks, ledger)
-    other = [one for one in log.frame if re.search("gpu|tresper", one) and not log.text(one).isin(["", "0"]).all()]
-    if other and not any(
-        np.asarray(columns[name]).any() for name in ("gpus_per_node", "gpus_per_task") if name in columns
-    ):
-        ledger.warnings.append(
-            f"no job asks for a GPU, as column {printable(other[0])} is not read; ReqTRES, AllocTRES and AllocGRES are"
-        )
+    if not any(np.any(np.asarray(columns.get(name, 0))) for name in ("gpus_per_node", "gpus_per_task")):
+        other = log.frame.drop(columns=[*_GPUS_READ], errors="ignore")
+        ledger.warn_of_gpus(other, "ReqTRES, AllocTRES and AllocGRES are")
     imported = ledger.finish(join_het_jobs(columns, ledger), "unix", how.strict)
     return _with_array_tasks(imported, ledger.source) if how.keep_unfinished else imported
-
-
-def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tuple[pd.DataFrame, Ledger]:
-    """Split the file into text columns; lines with another number of fields than the header are bad."""
-    text = log_bytes(path).decode("utf-8", errors="replace")
-    if rows is not None:
-        frame, ledger = rows(text).table(str(path), how.skip_bad_rows)
-        if frame.empty:
-            why = "; ".join(f"{n:,}: {reason}" for reason, n in ledger.dropped.items())
-            raise TableError(f"{path}: holds no ended job{'; ' if why else ''}{why}")
-        return frame, ledger
-    if text.lstrip()[:1] in ("{", "["):
-        frame = json_rows(text, str(path))
-        return frame, Ledger(str(path), np.arange(len(frame), dtype=np.int64), len(frame), how.skip_bad_rows)
-    # A name may hold what Unicode counts as the end of a line, so only the file's own ends count.
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    body = [number for number, line in enumerate(lines) if line.strip()]
-    header = lines[body.pop(0)] if how.fields is None else how.fields
-    if not re.search(r"\bJobID", header, re.IGNORECASE):
-        raise TableError(
-            f"{path}: the first line is not a header of sacct --parsable2 (JobID|…); of a file without a header name "
-            "its columns, --set fields=JobID,User,Submit,Start,End,…; or make one with the command that "
-            "`procure workload import --print-sacct-command` prints"
-        )
-    sample = header if how.fields is None or not body else lines[body[0]]
-    apart = set(re.findall(r"\W+", header)) if how.fields is None else set()
-    delimiter = apart.pop() if len(apart) == 1 else max("|;,^\t", key=sample.count)
-    if delimiter not in sample or not delimiter.strip(" "):
-        raise TableError(
-            f"{path}: no delimiter parts its columns; a table with spaces cuts its cells: collect it with "
-            "sacct --parsable2, as `procure workload import --print-sacct-command` prints, or convert it to CSV"
-        )
-    names = [name.strip(' "').lower() for name in header.split("," if how.fields is not None else delimiter)]
-    body = [number for number in body if lines[number] != header]  # it stands again where files were joined
-    if names[-1] == LAST_FIELD.lower() and names[0] == "jobid":
-        body = _in_rows(lines, body, delimiter)
-    split = [_cells(lines[number], delimiter) for number in body]
-    if names[-1] == LAST_FIELD.lower():
-        split = [_joined(parts, names, delimiter) for parts in split]
-    if body and all(len(parts) == len(names) + 1 and not parts[-1] for parts in split):
-        names.append("")  # an empty field after the last of each row, as editors write
-    good = [i for i, parts in enumerate(split) if len(parts) == len(names)]
-    ledger = Ledger(str(path), np.array([body[i] for i in good], dtype=np.int64), len(body), how.skip_bad_rows)
-    if len(good) < len(body):
-        first = next(i for i, parts in enumerate(split) if len(parts) != len(names))
-        what = f"where {'fields names' if how.fields is not None else 'the header has'} {len(names)}"
-        ledger.skip_lines(len(body) - len(good), f"row {body[first]}: {len(split[first])} fields {what}")
-    frame = pd.DataFrame([split[i] for i in good], columns=names, dtype=object)
-    return frame.loc[:, ~frame.columns.duplicated()], ledger
-
-
-def _in_rows(lines: list[str], body: list[int], delimiter: str) -> list[int]:
-    """Join what follows a line's end in a command with the row that it stands in; a row begins with a JobID."""
-    begins = re.compile(rf"\d[^{re.escape(delimiter)}]*{re.escape(delimiter)}")
-    rows: list[int] = []
-    for number in body:
-        if rows and not begins.match(lines[number]):
-            lines[rows[-1]] += f" {lines[number]}"
-        else:
-            rows.append(number)
-    return rows
-
-
-def _cells(line: str, delimiter: str) -> list[str]:
-    """Split a row; quotation marks hold a cell together as other tools write CSV, while sacct's own | needs none."""
-    quoted = '"' in line and (delimiter != "|" or line[0] == '"')
-    return next(csv.reader([line], delimiter=delimiter)) if quoted else line.split(delimiter)
-
-
-def _joined(parts: list[str], names: list[str], delimiter: str) -> list[str]:
-    """Return the fields of a row whose constraint (old|new) or command line, the last, holds the delimiter."""
-    last = len(names) - 1
-    if "constraints" in names and len(parts) > len(names):
-        at = names.index("constraints")
-        more = (n for n in range(len(parts) - last) if _COMMAND.match(parts[last + n]))
-        end = at + 1 + next(more, 0 if parts[-1] else len(parts) - len(names))
-        parts = [*parts[:at], delimiter.join(parts[at:end]), *parts[end:]]
-    return [*parts[:last], delimiter.join(parts[last:])]
 
 
 def _keep_cluster(log: _Log, cluster: str | None) -> None:
@@ -393,6 +288,9 @@ def _gpus(
     each, model = np.nan_to_num(asked["gpu"]) / n_nodes, asked["gpu_type"]
     held = np.nan_to_num(got["gpu"]) / np.maximum(np.nan_to_num(got["node"], nan=1.0), 1.0)
     wanted, listed = (_gres(log.text(name), n_nodes) for name in ("ReqGRES", "AllocGRES"))
+    # What is asked for by the task or socket is told by what was got.
+    per = log.text("ReqGRES").str.contains("PER_(?:TASK|SOCKET)").to_numpy(bool) & ((held > 0) | (listed[0] > 0))
+    wanted = np.where(per, 0, wanted[0]), wanted[1]
     # A request is a node's where each of its nodes got as many.
     wanted = np.where(listed[0] == wanted[0] * n_nodes, listed[0], wanted[0]), wanted[1]
     for is_got, (n, kind) in ((False, wanted), (True, (held, got["gpu_type"])), (True, listed)):
@@ -412,7 +310,7 @@ def _gpus(
 
 def _gres(text: pd.Series, n_nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the GPUs of a node and their model: Slurm adds GRES up over a job's nodes, unless it says PER_NODE."""
-    gpus, model = by_value(text, parse_gres, [float, object])
+    gpus, model = by_value(text, slurm_text.parse_gres, [float, object])
     return np.where(text.str.startswith("PER_NODE:"), gpus, gpus / n_nodes), model
 
 
@@ -455,8 +353,8 @@ def _with_array_tasks(imported: Imported, source: str) -> Imported:
     jobs, pending = imported.jobs, imported.jobs["job_id"].str.contains("[", regex=False)
     if not pending.any():
         return imported
-    refuse_many_tasks(jobs["job_id"], source)
-    ids = jobs["job_id"].map(array_tasks)
+    slurm_text.refuse_many_tasks(jobs["job_id"], source)
+    ids = jobs["job_id"].map(slurm_text.array_tasks)
     tasks = jobs.assign(job_id=ids).explode("job_id", ignore_index=True)
     with_clock_of(jobs, tasks)
     note = f"{int(pending.sum()):,} pending arrays became {len(tasks) - int((~pending).sum()):,} tasks"

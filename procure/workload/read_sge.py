@@ -1,9 +1,10 @@
-"""The ``accounting`` file of Sun and Univa Grid Engine as rows of sacct's fields (man page accounting(5))."""
+"""Accounting of Grid Engine, as the man page accounting(5) has it or in JSON, as rows of sacct's fields."""
 
 from __future__ import annotations
 
 import re
 
+from procure.files import from_json
 from procure.workload.rows import Rows, clock, duration
 
 _FEWEST = 43  # of version 6.1; later ones have more at the end
@@ -12,12 +13,22 @@ _GPUS = re.compile(r"-l\s+(?:\S*,)?(?:(?:nvidia_|num_)?(?:n?gpus?|cuda)(?:_cards
 _WHOLE = re.compile(r"-l\s+(?:\S*,)?excl(?:usive)?=(?:true|1)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"(?<!\\):")
 _MILLISECONDS = 10**12
+_PLACES = {
+    0: "qname", 1: "hostname", 3: "owner", 4: "job_name", 5: "job_number", 8: "submission_time", 9: "start_time",
+    10: "end_time", 11: "failed", 12: "exit_status", 31: "project", 34: "slots", 35: "task_number", 39: "category",
+    41: "pe_taskid",
+}  # fmt: skip
+"""What the fields are called in JSON."""
 _WITH_PE = "{jobs} with a parallel environment: the log names their first node only, so each counts as of one node"
 
 
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is one of Grid Engine."""
-    fields = _BETWEEN.split(next((line for line in lines if not line.startswith("#")), ""))
+    first = next((line for line in lines if not line.startswith("#")), "")
+    return _is_record(_BETWEEN.split(first)) or bool(re.match(r'\{.*"job_number":.*"submission_time":', first))
+
+
+def _is_record(fields: list[str]) -> bool:
     return len(fields) >= _FEWEST and all(fields[i].isdigit() for i in (5, 8, 9, 10))
 
 
@@ -32,7 +43,11 @@ def _take(found: Rows, number: int, line: str) -> None:
     if line.startswith("#"):
         return
     fields = [one.replace("\\:", ":") for one in _BETWEEN.split(line)]
-    if len(fields) < _FEWEST or not all(fields[i].isdigit() for i in (5, 8, 9, 10)):
+    if line.startswith("{"):
+        told, fields = from_json(line), ["0"] * 31 + ["NONE"] * 12
+        for place, name in _PLACES.items():
+            fields[place] = str(told.get(name, fields[place]))
+    if not _is_record(fields):
         raise ValueError(line)
     submit, start, end = (_seconds(fields[i]) for i in (8, 9, 10))
     if any(map(_PE_TASK.fullmatch, fields[41:46])):
@@ -45,9 +60,7 @@ def _take(found: Rows, number: int, line: str) -> None:
     if slots > 1:
         found.note(_WITH_PE)
     if gpus is None and re.search(r"-l\s+\S*(?:gpu|cuda|coproc)", options, re.IGNORECASE):
-        found.note(
-            "careful: what -l says of GPUs without a number, as gpu=TRUE, is not read: {jobs} taken as without any"
-        )
+        found.note("careful: GPUs that -l names without a number, as gpu=TRUE, are not read: {jobs} taken without any")
     if gpus:
         found.note("GPUs are taken as those of the whole job, where -l asks for them")
     found.add(
@@ -58,7 +71,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         Account=fields[31] if fields[31] != "NONE" else "",
         Partition=fields[0],
         Submit=submit,
-        Start=start if start else "",
+        Start=start or "",
         End=end,
         Timelimit="" if not limit else duration(clock(limit[1])),
         State="COMPLETED" if fields[11] == fields[12] == "0" else "FAILED" if start else "CANCELLED",
@@ -70,6 +83,8 @@ def _take(found: Rows, number: int, line: str) -> None:
 
 
 def _seconds(text: str) -> int:
-    """Return Unix seconds; Univa writes milliseconds."""
+    """Return Unix seconds; Univa writes milliseconds, Open Cluster Scheduler microseconds."""
     value = int(text)
-    return value // 1000 if value >= _MILLISECONDS else value
+    while value >= _MILLISECONDS:
+        value //= 1000
+    return value

@@ -27,7 +27,7 @@ _PER_CPU = 2**63
 
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is a dump of slurmdbd's job table."""
-    return {name.strip(' "\t\ufeff') for name in lines[0].split(_delimiter(lines[0]))} >= _NEEDED
+    return {name.strip(' "\t\ufeff') for name in lines[0].lower().split(_delimiter(lines[0]))} >= _NEEDED
 
 
 def _delimiter(header: str) -> str:
@@ -37,8 +37,9 @@ def _delimiter(header: str) -> str:
 def rows(text: str) -> Rows:
     """Return a row per job."""
     found = Rows(text)
-    delimiter = _delimiter(text.split("\n", 1)[0])
-    reader, every = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter), list[dict[str, str]]()
+    header = text.split("\n", 1)[0]
+    text = header.lower() + text[len(header) :]
+    reader, every = csv.DictReader(io.StringIO(text, newline=""), delimiter=_delimiter(header)), list[dict[str, str]]()
     try:
         every.extend(reader)
     except csv.Error:
@@ -58,7 +59,8 @@ def rows(text: str) -> Rows:
         state = row.get("state", "")
         limit = row.get("timelimit", "")
         asked, got = (_tres(row.get(name), "" if _names_gres(row) else gpus) for name in ("tres_req", "tres_alloc"))
-        task = row.get("id_array_task", "")
+        waiting = row.get("array_task_str", "")
+        task = f"[{waiting}]" if waiting else row.get("id_array_task", "")
         array, het = row.get("id_array_job", "0"), row.get("het_job_id", row.get("pack_job_id", "0"))
         job_id = f"{array}_{task}" if array not in ("0", "") and task not in _NO_VALUE else row["id_job"]
         found.add(
@@ -154,6 +156,6 @@ def _tres(text: str | None, gpus: str) -> str:
     for number, _, amount in (one.partition("=") for one in _pairs(text)):
         if number in _TRES:
             parts.append(f"{_TRES[number]}={amount}{'M' if number == '2' else ''}")
-        elif number == gpus:
-            parts.append(f"gres/gpu={amount}")
+        elif number == gpus or not number.isdigit():  # or with their names, as an export may have joined them
+            parts.append(f"{'gres/gpu' if number == gpus else number}={amount}")
     return ",".join(parts)

@@ -24,7 +24,7 @@ _NAMES = [
 ]
 _UNUSED = ("average CPU time", "used memory", "executable", "preceding job", "think time")
 _STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
-_PARTIAL = (2, 3, 4)
+_PARTIAL, _CANCELLED = (2, 3, 4), 5
 MOST_FIELDS = 64
 """Fields of a line: the standard's 18, and those that a centre adds."""
 LATEST_OWN = 500_000_000
@@ -39,11 +39,8 @@ def read_swf(path: str | Path, how: How) -> Imported:
     """Read an SWF 2.2 log; −1 means missing.
 
     A processor is a task of one CPU, with its share of the memory, unless the jobs ask for nodes. Processors asked
-    for (those got, where the request is missing) become nodes
-    by a rule: with ``cpus_per_node`` N, p processors are ⌈p/N⌉ nodes, each with an even share of p,
-    rounded up; N = 1 makes every processor a node of its own. Where ``node_field`` names the nodes
-    got, their number replaces ⌈p/N⌉. Status 2 to 4 are parts of a job that has a row of its own:
-    dropped. A job without run time never started. ``mem_unit`` is ``kB:cpu`` as SWF defines it, unless said.
+    for (those got, where the request is missing), p, are ⌈p/N⌉ nodes by ``cpus_per_node`` N = 1, unless ``node_field``
+    names those got. A job without run time, or cancelled with none and no processors, never started.
 
     The header's UnixStartTime is added to times, unless ``clock`` is ``unix`` or ``log``, or the first submission is
     so late that times must be Unix seconds; without such a header they are seconds of the log's own clock.
@@ -63,9 +60,12 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
     ledger.drop(np.isin(field["status"], _PARTIAL), "part of a job that has its own row")
     ledger.drop(~(submit >= 0), "no submit time")
     ledger.drop((run < 0) & (run != -1), "negative run time")
-    never = ~(run >= 0)
+    gone = (run == 0) & (field["status"] == _CANCELLED) & ~(field["allocated processors"] >= 1)
+    never = ~(run >= 0) | gone
     if not how.keep_unfinished:
+        ledger.drop(gone, "never started")
         ledger.drop(never, "no run time")
+    ledger.refuse_decades(run)
     _look_at_header(header, field, cpus_per_node, ledger)
     origin, clock = _origin(header, how.clock, submit[ledger.keep], ledger)
     submit = np.floor(submit) + origin
@@ -225,7 +225,7 @@ def _origin(header: dict[str, str], clock: str | None, submit: np.ndarray, ledge
 
 def _number(header: dict[str, str], key: str) -> int:
     """Return the number that a field of the header begins with, also of 1,704,186,000; 0 without one."""
-    found = re.match(r"\d{1,15}(?!\d)", re.sub(r"(?<=\d),(?=\d{3})", "", header.get(key, "")))
+    found = re.match(r"\d{1,15}(?![\d:/-])", re.sub(r"(?<=\d),(?=\d{3})", "", header.get(key, "")))
     return int(found.group()) if found else 0
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from procure.files import from_json
 from procure.text import clock_seconds, counted, short
 from procure.workload.ledger import Ledger
 
@@ -66,6 +67,17 @@ class Rows:
         ledger.dropped |= self._skipped
         ledger.notes += [text.replace("{jobs}", counted(n, "job")) for text, n in self._notes.items()]
         return pd.DataFrame([*self._rows.values()], dtype=object).fillna(""), ledger
+
+
+def documents(text: str) -> list[Any]:
+    """Return the documents of a text in JSON: one, or several one behind the other."""
+    try:
+        return [from_json(text)]
+    except ValueError as error:
+        try:
+            return [from_json("{" * (n > 0) + one) for n, one in enumerate(text.split("\n{"))]
+        except ValueError:
+            raise error from None
 
 
 def clock(text: str) -> str:

@@ -22,8 +22,9 @@ def slurm_duration(text: str) -> float:
     """
     if text.upper() in ("UNLIMITED", "PARTITION_LIMIT", "INFINITE", "INVALID", ""):
         return 0.0
+    text = re.sub(r"^(\d+) days?,? *", r"\1-", text)  # as pandas and Python write it
     try:
-        return clock_seconds(text)
+        return clock_seconds(text + "0" * text.endswith("-"))
     except ValueError:
         return float("nan")
 
@@ -179,12 +180,12 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
     """
     found, typed = dict[str, float](), dict[str, float]()
     for item in filter(None, text.split(",")):
-        key, _, value = item.strip().removeprefix("gres/").partition("=")
-        if key == "mem":
-            found[key] = slurm_memory(value)[0]
-        elif key in ("cpu", "node", "gpu") or key.startswith("gpu:"):
-            held = typed if ":" in key else found
-            held[key.removeprefix("gpu:")] = float(value) if value.replace(".", "", 1).isdigit() else math.nan
+        key, _, value = re.sub(r"^gres[/:]", "", item.strip(), flags=re.IGNORECASE).partition("=")
+        kind, colon, model = key.partition(":")
+        count = float(value) if value.replace(".", "", 1).isdigit() else math.nan
+        if kind.lower() in ("cpu", "mem", "node", "gpu"):
+            held = typed if colon else found
+            held[model or kind.lower()] = slurm_memory(value)[0] if kind.lower() == "mem" else count
     bad = (bool(text) and "=" not in text) or not all(abs(n) < 2**53 for n in (*found.values(), *typed.values()))
     if bad:
         return math.nan, math.nan, math.nan, math.nan, "", True
@@ -196,7 +197,7 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
 MODEL = r"\d*[A-Za-z_.-][\w.-]*|\d+(?=[:=]\d)"
 """A GPU's model; one of digits alone, such as 3090, is followed by how many."""
 _GRES = re.compile(
-    rf"(?:PER_(?:NODE|JOB):)?(?:gres[:/])?(?:gpu|7696487)(?::({MODEL}))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE
+    rf"(?:PER_[A-Z]+:)?(?:gres[:/])?(?:gpu|7696487)(?::({MODEL}))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE
 )
 
 

@@ -1,0 +1,225 @@
+"""What sacct prints as columns of text: ``--parsable2``, whatever delimits it, and ``--json``."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.workload.asked import script_options
+from procure.workload.ledger import Ledger, log_bytes
+from procure.workload.log_settings import How
+from procure.workload.rows import Rows, documents
+
+_CELLS = {
+    "jobid": r"\s*\d@", "submit eligible start end": r"\d@|None|Unknown|", "constraints jobname": ".*?",
+    "nnodes ncpus reqcpus alloccpus elapsedraw uid gid": r"[\d.KM]*", "exitcode": r"\d+:\d+|",
+    "submitline": r"(?:\S*/)?(?:sbatch|srun|salloc)\b.*?|\(null\)|",
+}  # fmt: skip
+"""What cells look like: of columns that may hold the delimiter, and of those by which that is told; @ holds none."""
+_MOST_MARKS, _LINE = 200, "submitline"
+_PARTS = ("time", "required", "state", "array", "het", "tres", "reservation", "association")
+_SAME = ("Account", "Partition", "QOS", "Cluster", "Constraints", "Licenses", "Flags")
+_TIMES = {"Submit": "submission", "Eligible": "eligible", "Start": "start", "End": "end"}
+
+
+def table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tuple[pd.DataFrame, Ledger]:
+    """Split the file into text columns; lines with another number of fields than the header are bad."""
+    text = log_bytes(path).decode("utf-8", errors="replace")
+    if rows is not None:
+        frame, ledger = rows(text).table(str(path), how.skip_bad_rows)
+        if frame.empty:
+            why = "; ".join(f"{n:,}: {reason}" for reason, n in ledger.dropped.items())
+            raise TableError(f"{path}: holds no ended job{'; ' if why else ''}{why}")
+        return frame, ledger
+    if text.lstrip()[:1] in ("{", "["):
+        frame = json_rows(text, str(path))
+        return frame, Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows, "job")
+    # A name may hold what Unicode counts as the end of a line, so only the file's own ends count.
+    lines = [line.removesuffix("\r") for line in [*filter(None, [how.fields]), *text.split("\n")]]
+    body = [number for number, line in enumerate(lines) if line.strip()]
+    header = lines[body.pop(0)]
+    if not re.search(r"\bJobID", header, re.IGNORECASE):
+        raise TableError(
+            f"{path}: the first line is not a header of sacct --parsable2 (JobID|…); of a file without a header name "
+            "its columns, --set fields=JobID,User,Submit,Start,End,…; or make one with the command that "
+            "`procure workload import --print-sacct-command` prints"
+        )
+    sample = header if how.fields is None or not body else lines[body[0]]
+    apart = set(re.findall(r"\W+", header)) if how.fields is None else set()
+    many = header.count(",") if how.fields is not None and body else 1_000_000  # a node list has commas, too
+    delimiter = apart.pop() if len(apart) == 1 else min("|;,^\t", key=lambda mark: abs(many - sample.count(mark)))
+    if delimiter not in sample or not delimiter.strip(" "):
+        raise TableError(
+            f"{path}: no delimiter parts its columns; a table with spaces cuts its cells: collect it with "
+            "sacct --parsable2, as `procure workload import --print-sacct-command` prints, or convert it to CSV"
+        )
+    names = [name.strip(' "').lower() for name in header.split("," if how.fields is not None else delimiter)]
+    body = [number for number in body if lines[number] != header]  # it stands again where files were joined
+    if _LINE in names:
+        body = _in_rows(lines, body, names, delimiter)
+    split = [_cells(lines[number], delimiter) for number in body]
+    more = names[-1] != _LINE and all(len(one) == len(names) + 1 and not one[-1] for one in split)
+    names += [""] * (more and len(split) > 0)  # an empty field after the last of each row, as editors write
+    row = _row_of(names, delimiter)
+    split = [_mended(parts, delimiter, row) for parts in split]
+    good = [i for i, parts in enumerate(split) if len(parts) == len(names)]
+    ledger = Ledger(str(path), np.array([body[i] for i in good], dtype=np.int64), len(body), how.skip_bad_rows)
+    if len(good) < len(body):
+        first = next(i for i, parts in enumerate(split) if len(parts) != len(names))
+        what = f"where {'fields names' if how.fields is not None else 'the header has'} {len(names)}"
+        ledger.skip_lines(len(body) - len(good), f"row {body[first]}: {len(split[first])} fields {what}")
+    frame = pd.DataFrame([split[i] for i in good], columns=names, dtype=object)
+    return frame.loc[:, ~frame.columns.duplicated()], ledger
+
+
+def _in_rows(lines: list[str], body: list[int], names: list[str], delimiter: str) -> list[int]:
+    """Join what follows a line's end in a command with the row that it stands in."""
+    begins = re.compile(rf"\d[^{re.escape(delimiter)}]*{re.escape(delimiter)}")
+    by_id = names[-1] == _LINE and names[0] == "jobid"
+    row = _row_of(names, delimiter)
+    rows: list[int] = []
+    for number in body:
+        line = lines[number]
+        short_ = line.count(delimiter) < len(names) - 1
+        if rows and (not begins.match(line) if by_id else short_ and not row.fullmatch(lines[rows[-1]])):
+            lines[rows[-1]] += f" {line}"
+        else:
+            rows.append(number)
+    return rows
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    """Split a row; quotation marks hold a cell together as other tools write CSV, while sacct's own | needs none."""
+    quoted = '"' in line and (delimiter != "|" or line[0] == '"')
+    return next(csv.reader([line], delimiter=delimiter)) if quoted else line.split(delimiter)
+
+
+def _row_of(names: list[str], delimiter: str) -> re.Pattern[str]:
+    """Return what a row with the delimiter in a constraint (old|new), a name or a command line looks like."""
+    other = f"[^{re.escape(delimiter)}]*"
+    kinds = {name: cell.replace("@", other) for several, cell in _CELLS.items() for name in several.split()}
+    return re.compile(re.escape(delimiter).join(f"({kinds.get(name, other)})" for name in names), re.DOTALL)
+
+
+def _mended(parts: list[str], delimiter: str, row: re.Pattern[str]) -> list[str]:
+    """Return the fields of a row that has more than the header, where its cells tell which of them belong together."""
+    if not 0 < len(parts) - row.groups <= _MOST_MARKS:
+        return parts
+    found = row.fullmatch(delimiter.join(parts))
+    return [*found.groups()] if found else parts
+
+
+def json_rows(text: str, source: str) -> pd.DataFrame:
+    """Return a row of text per job, with the names of sacct's fields, of any version's JSON; steps are left out."""
+    try:
+        found = documents(text)
+    except ValueError as error:
+        at = f", line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise TableError(f"{source}{at}: is no JSON from here on; was it cut? `sacct --json` writes it whole") from None
+    lists = [one.get("jobs") if isinstance(one, dict) else one for one in found]
+    jobs = [job for one in lists if isinstance(one, list) for job in one]
+    if not all(isinstance(one, list) for one in lists) or not all(isinstance(job, dict) for job in jobs):
+        raise TableError(f"{source}: no list of jobs under 'jobs', as `sacct --json` writes it")
+    if jobs and not any("time" in job for job in jobs) and any("job_state" in job for job in jobs):
+        raise TableError(
+            f"{source}: is what `squeue --json` prints, the jobs of one moment; a log is what `sacct --json` prints. "
+            "For the queue of now: procure queue predict --state"
+        )
+    if jobs and not any("time" in job for job in jobs):
+        raise TableError(f"{source}: its jobs have no 'time': none of sacct's; `sacct --json` prints a log")
+    if not jobs:
+        raise TableError(f"{source}: holds no job")
+    return pd.DataFrame([_row(job) for job in jobs], dtype=object).rename(columns=str.lower)
+
+
+def _row(job: Mapping[str, Any]) -> dict[str, str]:
+    time, required, state, array, het, tres, reservation, association = (_part(job, name) for name in _PARTS)
+    current, limit = state.get("current"), time.get("limit")
+    number, task, pending = _number(array.get("job_id")), _number(array.get("task_id")), array.get("task")
+    job_id = _text(job.get("job_id"))
+    if number not in ("", "0") and (task or pending):
+        job_id = f"{number}_{task}" if task else f"{number}_[{pending}]"
+    if (first := _number(het.get("job_id"))) not in ("", "0"):
+        job_id = f"{first}+{_number(het.get('job_offset')) or '0'}"
+    at_once = _part(_part(_part(array, "limits"), "max"), "running").get("tasks")
+    reserved = _text(reservation.get("name"))
+    unlimited = isinstance(limit, dict) and limit.get("infinite")
+    row = {
+        "JobID": job_id,
+        "JobName": _text(job.get("name")),
+        "User": _text(job.get("user")) or _text(association.get("user")),
+        "TimelimitRaw": "UNLIMITED" if unlimited else _number(limit),
+        "ElapsedRaw": _number(time.get("elapsed")),
+        "State": _text(current[0] if isinstance(current, list) and current else current),
+        "Reason": _text(state.get("reason")),
+        "ReqCPUS": _number(required.get("CPUs")),
+        "ReqMem": _memory(required),
+        "ReqTRES": _tres(tres.get("requested") or job.get("tres")),
+        "AllocTRES": _tres(tres.get("allocated")),
+        "NNodes": _number(job.get("allocation_nodes")),
+        "NodeList": _text(job.get("nodes")),
+        "Reservation": "" if reserved == "0" else reserved,
+        "ArrayLimit": _number(at_once),
+        "Restarts": _number(job.get("restart_cnt")),
+        "Priority": _number(job.get("priority")),
+        "SubmitLine": _with_script(_text(job.get("submit_line")), job.get("script")),
+    }
+    row |= {name: _text(job.get(name.lower())) for name in _SAME}
+    at = {field: _number(time.get(name)) for field, name in _TIMES.items()}
+    return row | {field: "Unknown" if value in ("", "0") else value for field, value in at.items()}
+
+
+def _with_script(line: str, script: Any) -> str:
+    """Return a command line with the options of its batch script, where that is kept, before its own."""
+    try:
+        options = script_options(script) if isinstance(script, str) else {}
+    except ValueError:
+        options = {}
+    command, _, rest = line.partition(" ")
+    words = [f"--{name}={value}" for name, (value, _) in options.items() if value and name != "hetjob"]
+    return f"{command or 'sbatch'} {shlex.join(words)} {rest}".strip() if words else line
+
+
+def _part(job: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = job.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value).replace("|", " ").strip()
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set", True) and not value.get("infinite") else None
+    return "" if value is None or isinstance(value, bool) else str(value)
+
+
+def _memory(required: Mapping[str, Any]) -> str:
+    """Write the request as sacct does, where the job names no TRES."""
+    of_cpu, of_node = (_number(required.get(f"memory_per_{name}")) for name in ("cpu", "node"))
+    node = of_node or _number(required.get("memory"))  # of Slurm 20.11, whose highest bit says that it is per CPU
+    return f"{of_cpu}Mc" if of_cpu not in ("", "0") else f"{node}Mn" if node else ""
+
+
+def _tres(items: Any) -> str:
+    if isinstance(items, str):
+        return items
+    found = []
+    for item in items if isinstance(items, list) else []:
+        count = _number(item.get("count")) if isinstance(item, dict) else ""
+        if count and count != "0" and not count.startswith("-"):
+            name = f"{item.get('type')}/{item['name']}" if item.get("name") else str(item.get("type"))
+            found.append(f"{name}={count}{'M' if item.get('type') == 'mem' else ''}")
+    return ",".join(found)
