@@ -289,10 +289,8 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (NODES + "PartitionName=p Nodes=ALL OverTimeLimit=UNLIMITED\n", "partition p overtimelimit", "limit"),
         (NODES + "PartitionName=p Nodes=ALL Exclusive=USER\n", "partition p exclusive", "only NODE"),
         (f"PriorityWeightAge=5\n{NODES}{ALL}", "PriorityType", "basic"),
-        (f"AccountingStorageEnforce=limits\n{NODES}{ALL}", "AccountingStorageType", "slurmdbd"),
         (f"AccountingStorageType=accounting_storage/none\nPriorityWeightFairshare=5\n{NODES}{ALL}",
          "priorityweightfairshare", "no effect"),
-        (f"SchedulerType=sched/wiki\nSchedulerParameters=defer\n{NODES}{ALL}", "SchedulerType", "backfill"),
     ],
 )  # fmt: skip
 def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, word):

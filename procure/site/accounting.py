@@ -282,7 +282,8 @@ def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, st
 
 def _take_root(given: dict[str, str], where: str, found: Accounting) -> None:
     """Take what a cluster has as root's, which is above all accounts."""
-    take_assoc(_assoc(found, "root"), {key: given[key] for key in given.keys() & (_LIMITS | _FIELD)}, where, found)
+    if kept := {key: given[key] for key in given.keys() & (_LIMITS | _FIELD)}:
+        take_assoc(_assoc(found, "root"), kept, where, found)
 
 
 def _held_qos(record: dict[str, Any], found: Accounting) -> tuple[str, ...]:

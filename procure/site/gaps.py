@@ -40,11 +40,9 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
     put = "are unknown and bind nobody; put beside slurm.conf what `sacctmgr show {} --parsable` prints"
     plugin = get("topologyplugin", "").removeprefix("topology/")
     gaps = gaps_of([
-        ((limits or shares) and not accounting.associations, "associations", "",
+        ((limits or shares) and not accounting.associations.keys() - {("root", "", "")}, "associations", "",
          f"accounts, users and their limits {put.format('assoc tree')}"),
         ((limits or ranks) and no_qos, "QOS", "", f"QOS and their limits {put.format('qos')}"),
-        (limits and not get("accountingstoragetype"), "AccountingStorageType", "",
-         "not given: slurmdbd is taken, since without it Slurm enforces nothing"),
         (shares and any(partition for _, _, partition in accounting.associations), "associations by partition", "",
          "in Slurm each has shares and use of its own; here a user is one, with a share of 1"),
         (odd, "AccountingStorageEnforce", odd, "no word of Slurm's: it enforces nothing"),

@@ -386,7 +386,7 @@ class Known:
             return f"partition {name} is not at the site"
         enforced = {"associations", "limits", "qos", "safe", "all"} & set(site.enforce)
         account, user, qos = self.account[job], self.user[job], self.qos[job]
-        if enforced and site.associations and (account, user) not in self._of:
+        if enforced and self._of.keys() - {("root", "")} and (account, user) not in self._of:
             if (account, "") not in self._of:
                 return f"account {account or '(none)'} is not at the site"
             return "its user has no association with its account"
