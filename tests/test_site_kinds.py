@@ -287,6 +287,10 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
          "partition p tresbillingweights", "billing"),
         (NODES + "PartitionName=p Nodes=ALL Topology=other\n", "partition p topology", "default"),
         (NODES + "PartitionName=p Nodes=ALL OverTimeLimit=UNLIMITED\n", "partition p overtimelimit", "limit"),
+        (NODES + "PartitionName=p Nodes=ALL Exclusive=USER\n", "partition p exclusive", "only NODE"),
+        (f"PriorityWeightAge=5\n{NODES}{ALL}", "PriorityType", "basic"),
+        (f"AccountingStorageType=accounting_storage/none\nPriorityWeightFairshare=5\n{NODES}{ALL}",
+         "priorityweightfairshare", "no effect"),
     ],
 )  # fmt: skip
 def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, word):
@@ -298,13 +302,10 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
     ("name", "text", "setting", "word"),
     [
         ("qos__txt", "Name|Flags|\nnormal||\nq|NoReserve,DenyOnLimit|\n", "flags", "flag"),
-        ("all__cfg", "Cluster - 'c':MaxJobs=5\nParent - 'root'\nAccount - 'a':FairShare=1\n", "maxjobs", "cluster"),
         ("gres__conf", "Name=gpu File=/dev/nvidia[0-1]\n", "node g gres", "drains"),
         ("qos__txt", "Name|PreemptMode|\nnormal|within|\n", "QOS normal PreemptMode", "WITHIN"),
         ("all__cfg", "Cluster - 'd'\nParent - 'root'\nAccount - 'a':FairShare=1\n", "cluster", "ClusterName"),
         ("all__cfg", "Cluster - 'c'\nParent - 'root'\nAccount - 'a':GrpTRES=gres/gpu:v=4\n", "grptres", "gres/gpu:v"),
-        ("assoc__txt", "# of today\nAccount|User|GrpJobs|\nroot||2|\n", "grpjobs", "cluster"),
-        ("make__sh", "sacctmgr -i modify cluster c set GrpJobs=3\n", "grpjobs", "cluster"),
         ("make__sh", "sacctmgr -i modify qos set MaxWall=3-0\n", "modify qos", "changes all"),
         ("make__sh", "sacctmgr -i add user u account=a cluster=d\n", "add user", "of cluster d"),
         ("assoc__txt", "Cluster|Account|User|\nd|a||\n", "cluster", "ClusterName"),
@@ -323,6 +324,16 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("share__txt", "Account|User|RawShares|RawUsage|FairShare|\nroot|||9||\n a||1|9||\n", "sshare RawUsage", "ran"),
         ("topology__conf", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=a,b\n"
          "SwitchName=d Switches=a\n", "topology", "network"),
+        ("topology__yaml", "- topology: t\n  cluster_default: true\n  block:\n    block_sizes: [4]\n    blocks:\n"
+         "      - block: b\n        nodes: n[1-4],g\n", "TopologyPlugin", "leaf switches"),
+        ("qos__txt", "Name|Priority|\nlong|1|\n", "columns", "taken as none"),
+        ("assoc__txt", "Account|User|MaxJobs|Flags|\na||||\nb|||Deleted|\n", "rows", "withdeleted"),
+        ("make__sh", "sacctmgr -i add user u acc=a\n", "add user", "no account"),
+        ("assoc__txt", "Account|User|MaxJobs|\nroot|||\na|||\na|u||\nb|||\n", "ParentName", "below root"),
+        ("node__txt", "NodeName=n1 CPUTot=99 RealMemory=8000 State=IDLE\n", "CPUs, RealMemory", "count here"),
+        ("resv__txt", RESERVATION + "Flags=TIME_FLOAT\n", "reservation r", "ever later"),
+        ("resv__txt", RESERVATION + "Flags=PURGE_COMP=00:05:00\n", "reservation r", "nobody uses"),
+        ("resv__txt", RESERVATION + "MaxStartDelay=9\n", "reservation r maxstartdelay", "not known"),
     ],
 )  # fmt: skip
 def test_what_the_database_says_beyond_the_model_is_named(site, name, text, setting, word):
@@ -362,7 +373,9 @@ def test_a_script_as_sacctmgr_takes_it(site):
         "sacctmgr -i add user v account=b\nsacctmgr -i modify user u set MaxJobs=2\n"
         "sacctmgr -i modify user where account=b set MaxJobs=3\n",
     )
-    of = {(each.account, each.user, each.partition): each.limits.max_jobs for each in found.rules.associations}
+    root, *others = sorted(found.rules.associations, key=lambda each: each.account != "root")
+    of = {(each.account, each.user, each.partition): each.limits.max_jobs for each in others}
+    assert (root.account, root.qos) == ("root", ("normal",))
     assert of == {("a", "", ""): 4, ("a", "u", "p"): 2, ("a", "u", "q"): 2, ("b", "v", ""): 3}
     assert found.rules.partitions[1].nodes == "n1,n2" and found.rules.partitions[1].max_time is None
     with pytest.raises(TableError, match=r"licenses.*number"):
@@ -569,3 +582,82 @@ def test_a_drain_is_noted_when_the_last_job_leaves(noted, third, tmp_path):
     nodes = check(pd.DataFrame({"node_id": ["n1", "n2"], "cpus": 8, "mem_mb": 0, "gpus": 0}), NODE)
     found = starts(rules, table, nodes, tmp_path)
     assert abs(found[3] - third) < 10
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("all__cfg", "# of today\nCluster - 'c':GrpJobs=1:QOS='normal'\nAccount - 'a'\nParent - 'a'\nUser - 'u'\n"),
+        ("assoc__txt", "Account|User|GrpJobs|QOS|\nroot||1|normal|\na||||\na|u|||\n"),
+        ("make__sh", "sacctmgr -i modify cluster c set GrpJobs=1\nsacctmgr -i add account A\n"
+         "sacctmgr -i add user U account=a\n"),
+    ],
+)  # fmt: skip
+def test_what_root_has_holds_for_all(site, tmp_path, name, text):
+    """Its limits, and its QOS, normal where none is given; as a real Slurm 22.05 did; sacctmgr keeps small letters."""
+    found = site(ENFORCED + ALL, **{name: text, "qos__txt": "Name|GrpTRES|\nnormal||\nhigh||\n"})
+    begun = starts(found.rules, jobs(3, account="a", qos=["", "", "high"]), found.nodes, tmp_path)
+    assert begun[0] < 60 and begun[1] >= 600 and begun[2] is None
+
+
+def test_minus_one_takes_back_and_plus_adds(site):
+    """Of QOS and users: the usual priority, factor and share, no limit; one more QOS to end."""
+    script = "set -e\necho hello; if ! sacctmgr -n list qos; then sacctmgr -i add qos a,b,c; fi\n"
+    script += "sacctmgr -i mod qos c set Priority=9 MaxWall=60 UsageFactor=2 Preempt=a\n"
+    script += "sacctmgr -i modify qos c set Priority=-1 MaxWall=UNLIMITED UsageFactor=-1 Preempt+=b\n"
+    script += "sacctmgr -i add account x FairShare=7 Priority=3\n"
+    script += "sacctmgr -i modify account x set FairShare=-1 Priority=-1\n"
+    found = site(NODES + ALL, make__sh=script).rules
+    last = found.qos[-1]
+    assert (last.name, last.preempt, last.limits) == ("c", ("a", "b"), Limits())
+    assert (last.priority, last.usage_factor) == (0, 1.0)
+    assert [(one.shares, one.priority) for one in found.associations if one.account == "x"] == [(1, 0)]
+    assert not [one for one in found.not_understood if one.effect == "not read"]
+
+
+def test_a_dump_that_adds_qos(site):
+    """QOS+=long beside the QOS of root; a cluster with nothing behind its colon."""
+    text = "Cluster - 'c':\nParent - 'root'\nAccount - 'a':Fairshare=1:QOS+=long\n"
+    found = site(NODES + ALL, all__cfg=text).rules
+    assert [one.qos for one in found.associations if one.account == "a"] == [("normal", "long")]
+    assert "cluster" not in {one.setting for one in found.not_understood}
+
+
+@pytest.mark.parametrize(("version", "below"), [("22.05.8", False), ("23.02.1", True), ("", True)])
+def test_accounts_below_those_that_a_partition_takes(site, tmp_path, version, below):
+    """Since Slurm 23.02 they may use it, too; 22.05 refused them. What it denies counts where it allows all."""
+    parts = "PartitionName=p Nodes=ALL AllowAccounts=top DenyAccounts=top\nPartitionName=q Nodes=ALL DenyAccounts=top\n"
+    more = {"config__txt": f"Configuration data as of 1\nSLURM_VERSION = {version}\n"} if version else {}
+    users = "Account|User|GrpTRES|ParentName|\nroot||||\ntop|||root|\na|||top|\na|u|||\ntop|u|||\n"
+    found = site(ENFORCED + parts, assoc__txt=users, **more)
+    given = jobs(4, account=["a", "top", "a", "top"], partition=[*"ppqq"], cpus_per_node=8)
+    begun = starts(found.rules, given, found.nodes, tmp_path)
+    assert [one is None for one in begun] == [not below, False, below, True]
+    assert any(one.setting == "AllowAccounts" for one in found.rules.not_understood) == (not version)
+
+
+def test_files_that_others_include(site, tmp_path):
+    """Of gres.conf, too, and below a folder of which Slurm's line has the whole path; Name=GPU is gpu."""
+    (tmp_path / "pcluster").mkdir()
+    (tmp_path / "pcluster" / "q.conf").write_text("GresTypes=gpu\nNodeName=n1 CPUs=8 RealMemory=9 Gres=gpu:2\n" + ALL)
+    (tmp_path / "a.conf").write_text("NodeName=n1 Name=GPU Type=t4 File=/dev/nvidia[0-1]\n")
+    found = site("Licenses=x:2,y,x:3\nInclude /opt/slurm/etc/pcluster/q.conf\n", gres__conf="include a.conf\n")
+    assert found.nodes[["gpus", "gpu_type"]].to_numpy().tolist() == [[2, "t4"]]
+    assert found.rules.licenses == {"x": 5, "y": 1} and not found.rules.not_understood
+
+
+def test_without_slurmdbd_nothing_is_enforced(site):
+    """Slurm says so in its log and goes on; with it, associations by partition are one in the tree of shares."""
+    users = "Account|User|Partition|GrpTRES|\na||||\na|u|p||\n"
+    found = site(f"PriorityWeightFairshare=5\n{NODES}{ALL}", assoc__txt=users).rules
+    assert "associations by partition" in {one.setting for one in found.not_understood}
+    found = site("AccountingStorageType=accounting_storage/none\n" + ENFORCED + ALL).rules
+    assert not found.enforce and "accountingstorageenforce" in {one.setting for one in found.not_understood}
+
+
+def test_oversubscribe(site):
+    """Exclusive=NODE is the word of Slurm 26.05; what is none of its words is refused."""
+    found = site(NODES + "PartitionName=p Nodes=ALL Exclusive=NODE\nPartitionName=q Nodes=n1 OverSubscribe=YES:1\n")
+    assert [one.oversubscribe for one in found.rules.partitions] == ["exclusive", "yes:1"]
+    with pytest.raises(TableError, match=r"slurm\.conf:5, partition p oversubscribe: 'FORCED' was given; NO"):
+        site(NODES + "PartitionName=p Nodes=ALL OverSubscribe=FORCED\n")

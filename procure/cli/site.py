@@ -125,7 +125,8 @@ def check(
     table = site_options.never_ended(common.read_job_table(jobs), found.rules)
     check_started(table)
     nodes = found.nodes
-    names = catalog.split_list(policy or _policies_of(found.rules))
+    usual = "easy,rules" if found.rules.rules or not found.rules.partitions else "slurm"
+    names = catalog.split_list(policy or usual)
     with common.bad_option("--policy"):
         labels = [catalog.spec(site_options.with_site(name, site)).label for name in names]
     checks = []
@@ -161,11 +162,6 @@ def _show(folder: Path, found: SiteFolder, output: common.Format) -> None:
     common.echo(f"enforced: {enforced}" if enforced else "no limits are enforced (AccountingStorageEnforce is empty)")
     if n := len(rules.not_understood):
         common.echo(f"not understood: {counted(n, 'setting')}; they stand in {folder}/site.toml")
-
-
-def _policies_of(rules: Site) -> str:
-    """Return the policies by which a site's folder is checked where none is named."""
-    return "easy,rules" if rules.rules or not rules.partitions else "slurm"
 
 
 @app.command()

@@ -10,19 +10,24 @@ from typing import Any
 
 from procure.errors import TableError
 from procure.site.limits import TRES
-from procure.site.model import Association, Limits, NotUnderstood, Qos, gaps_of
+from procure.site.model import Limits, NotUnderstood, gaps_of
 from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, names, taken
 from procure.text import listed
 
 SACCTMGR = re.compile(r"(?m)^\s*(?:sudo\s+)?(?:\S*/)?sacctmgr\s")
 """A line of a script."""
 _LIMITS = {row.name: row for row in LIMITS}
-_QOS_LISTS = ("qos", "qoslevel", "qoslist", "qoslevels")
+_FIELD = {row.name: row.field for row in ASSOCIATION}
+_VERBS = {"add": "add", "create": "add", "modify": "modify", "update": "modify", "remove": "remove", "delete": "remove"}
+_NAMED = re.compile(r"(name|account|user|qos(level|list)?|parent|default(account|qos)|preempt)s?[+-]?")
+"""Whose values are names, which sacctmgr keeps in lower case."""
 _QOS_FLAGS = {"denyonlimit", "overpartqos", "nodecay"}
 """Flags of a QOS that are modelled, or that decide only what becomes of a job that may never start."""
 _OF_QOS = {"maxjobs": "maxjobsperuser", "maxsubmitjobs": "maxsubmitjobsperuser", "maxsubmit": "maxsubmitjobsperuser"}
 
 
+_USUAL = ("normal",)
+"""QOS of root where a cluster is given none."""
 _OTHER = "not ClusterName: taken for this cluster all the same"
 _HEADINGS = {"defacct": "defaultaccount", "descr": "description", "org": "organization", "admin": "adminlevel"}
 
@@ -37,20 +42,11 @@ class Accounting:
     reservations: list[dict[str, str]] = field(default_factory=list)
     cluster: str = ""
     not_understood: list[NotUnderstood] = field(default_factory=list)
-    cluster_qos: tuple[str, ...] = ()
     preempt_modes: dict[str, str] = field(default_factory=dict)  # of QOS, as they stand
 
     def say(self, setting: str, value: str, where: str, effect: str) -> None:
         """Note what is not modelled."""
         self.not_understood += gaps_of([(True, setting, value, effect)], where)
-
-    def all_qos(self) -> tuple[Qos, ...]:
-        """Return the QOS; ``normal`` is always there, unless it was removed."""
-        return tuple(Qos(**each) for each in self.qos.values())
-
-    def all_associations(self) -> tuple[Association, ...]:
-        """Return the associations, accounts before users."""
-        return tuple(Association(**each) for _, each in sorted(self.associations.items()))
 
 
 def read_accounting(files: list[tuple[str, str]], cluster: str = "") -> Accounting:
@@ -99,15 +95,19 @@ def _take_script(name: str, text: str, found: Accounting) -> None:
             found.say("line", raw[:80], f"{name}:{number}", effect)
             continue
         for apart, command in itertools.groupby(words, lambda word: word.strip(";&|") == ""):
-            each = [word for word in command if not re.fullmatch(r"sudo|(\S*/)?sacctmgr", word)]
-            each = list(itertools.dropwhile(lambda word: word.startswith("-"), each))
-            if not apart and len(each) > 1 and each[0].lower() not in ("list", "show", "set"):
-                _command(each, f"{name}:{number}", found)
+            each = list(command)
+            at = next((n for n, word in enumerate(each, 1) if re.fullmatch(r"(\S*/)?sacctmgr", word)), 0)
+            each = list(itertools.dropwhile(lambda word: word.startswith("-"), each[at:]))
+            word = each[0].lower() if each and not apart else ""
+            verb = next((what for full, what in _VERBS.items() if len(word) > 2 and full.startswith(word)), "")
+            if verb and len(each) > 1:
+                _command(verb, each[1:], f"{name}:{number}", found)
+            elif word not in ("", "list", "show", "set") and (at or not SACCTMGR.search(text)):
+                found.say(" ".join(each[:2]), "", f"{name}:{number}", "not read")
 
 
-def _command(words: list[str], where: str, found: Accounting) -> None:
-    verb, kind, rest = words[0].lower().replace("update", "modify"), words[1].lower(), words[2:]
-    kind = re.sub("(account|user)s$", r"\1", kind)
+def _command(verb: str, words: list[str], where: str, found: Accounting) -> None:
+    kind, rest = re.sub("(account|user)s$", r"\1", words[0].lower()), words[1:]
     target: dict[str, str] = {}
     given: dict[str, str] = {}
     part = given
@@ -121,29 +121,29 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
             if not equals or key.lower().rstrip("s") in ("name", "account", "user", "cluster", "partition")
             else part
         )
-        sign = key[-1] if equals and key[-1:] in ("+", "-") and key.lower().startswith(("qos", "flags")) else ""
-        into[key.lower().rstrip("+-") + sign if equals else "name"] = value if equals else word
+        signed = key[-1:] in ("+", "-") and key.lower().startswith(("qos", "flags", "preempt"))
+        key, value = (key.lower() if signed else key.lower().rstrip("+-"), value) if equals else ("name", word)
+        into[key] = value.lower() if _NAMED.fullmatch(key) else value
     names = (target.get("name") or target.get("names") or target.get(kind) or "").split(",")
     others = {one for one in target.get("cluster", target.get("clusters", "")).lower().split(",") if one}
     if kind in ("account", "user") and others and found.cluster and found.cluster.lower() not in others:
         found.say(f"{verb} {kind}", ",".join(names), where, f"of cluster {', '.join(sorted(others))}: not read")
     elif kind in ("account", "qos") and not any(names):
         found.say(f"{verb} {kind}", "", where, "not read: it names none, and changes all")
-    elif verb in ("remove", "delete") and kind in ("account", "user"):
+    elif verb == "remove" and kind in ("account", "user"):
         n, of = (0, "") if kind == "account" else (1, target.get("account", ""))
         for gone in [one for one in found.associations if one[n] in names and of in ("", one[0])]:
             del found.associations[gone]
     elif kind == "cluster":
-        _say_cluster(given, where, found)
-        if "qos" in given:
-            found.cluster_qos = tuple(given["qos"].split(","))
+        _take_root(given, where, found)
     elif kind == "qos":
         for each in filter(None, names):
-            if verb in ("remove", "delete"):
+            if verb == "remove":
                 found.qos.pop(each, None)
             else:
                 take_qos(found.qos.setdefault(each, {"name": each}), given, where, found)
     elif kind == "account":
+        _assoc(found, "root").setdefault("qos", _USUAL)
         for each in filter(None, names):
             held = _assoc(found, each)
             if "parent" in given:
@@ -164,6 +164,8 @@ def _take_user(
         if verb == "modify" or not accounts:
             held = [a for (a, u, _) in found.associations if u == user and (not accounts or a in accounts)]
             accounts = held or accounts
+        if not accounts:
+            found.say(f"{verb} user", user, where, "not read: it names no account, and none before does")
         for account, partition in itertools.product(accounts, target.get("partition", "").split(",")):
             there = [each for key, each in found.associations.items() if key[:2] == (account, user)]
             every = verb == "modify" and not partition and there
@@ -182,11 +184,11 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
     """Take ``sacctmgr dump``: ``Account - 'a':Fairshare=1:QOS='x'`` below ``Parent - 'root'``."""
     parent = "root"
     for number, line in enumerate(text.splitlines(), 1):
-        match = re.match(r"(Cluster|Parent|Account|User|QOS) - '?(.*?)'?((?::\w+=.*)?)$", line)
+        match = re.match(r"(Cluster|Parent|Account|User|QOS) - '?(.*?)'?(:|(?::\w+[+-]?=.*)?)$", line)
         if not match:
             continue
         kind, who, rest = match.groups()
-        pairs = re.findall(r":(\w+)=('[^']*'|(?:[^:]|(?<=gres/gpu):)*)", rest)
+        pairs = re.findall(r":(\w+[+-]?)=('[^']*'|(?:[^:]|(?<=gres/gpu):)*)", rest)
         given = {key.lower(): value.strip("'") for key, value in pairs}
         where = f"{name}:{number}"
         if kind == "Parent":
@@ -196,8 +198,7 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
         elif kind == "Cluster":
             if found.cluster and who.lower() != found.cluster.lower():
                 found.say("cluster", who, where, _OTHER)
-            found.cluster_qos = tuple(filter(None, given.get("qos", "").split(",")))
-            _say_cluster(given, where, found)
+            _take_root({"qos": "normal"} | given, where, found)
         elif kind == "Account":
             record = _assoc(found, who)
             record["parent"] = parent
@@ -224,11 +225,15 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
         raise TableError(f"{name}: holds clusters {listed(sorted(clusters))}, and none is ClusterName; print one alone")
     if clusters and mine and mine not in clusters:
         found.say("cluster", ", ".join(clusters), name, _OTHER)
+    if not set(header) & ({"timestart", "rawusage"} | _LIMITS.keys()):
+        found.say("columns", first[:80], name, "limits are not among them, and are taken as none: print all columns")
+    gone = 0
     above: list[tuple[int, str]] = []  # accounts above the row, by how far their names are set in (show assoc tree)
     for (where, row), (_, line) in zip(rows, lines, strict=True):
         if len(clusters) > 1 and row.get("cluster", "").strip().lower() != mine:
             continue
         if "Deleted" in row.get("flags", "") or row.get("deleted") == "1":  # withdeleted
+            gone += 1
             continue
         if line.count("|") + 1 != len(header) or not (row.get("account") or row.get("name") or "timestart" in header):
             found.say("line", line[:80], where, "not a row of the table above it")
@@ -240,6 +245,12 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
             _take_assoc_row(given, where, above, found)
         else:
             take_qos(found.qos.setdefault(row["name"], {"name": row["name"]}), given, where, found)
+    flat = len(above) == 1 and not {"parname", "parentname"} & set(header)
+    many = len({row["account"] for _, row in rows if row.get("account", "root") != "root"}) > 1 if flat else False
+    found.not_understood += gaps_of([
+        (gone, "rows", str(gone), "deleted, as withdeleted shows them: not used"),
+        (many, "ParentName", "", "not in the table, nor are names set in (show assoc tree): all are taken below root"),
+    ], name)  # fmt: skip
 
 
 def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, str]], found: Accounting) -> None:
@@ -258,11 +269,7 @@ def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, st
             table = "put beside it what `sacctmgr show assoc tree --parsable` prints"
             found.say("sshare", "", where, f"accounts and shares are those of sshare; limits are unknown: {table}")
         shares = {} if held else {"fairshare": given.get("rawshares", "1")}
-        given = {
-            "account": given["account"],
-            "rawusage": given["rawusage"],
-            "parname": given.get("parname", ""),
-        } | shares
+        given = {key: given.get(key, "") for key in ("account", "rawusage", "parname")} | shares
     if "rawusage" not in given or not held:
         held = [_assoc(found, given["account"], user, given.get("partition", ""))]
     for each in held:
@@ -270,25 +277,22 @@ def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, st
             each["parent"] = parent
         if user and given.get("defaultaccount") == given["account"]:
             each["default"] = True
-        if user or given["account"] != "root":
-            take_assoc(each, given, where, found)
-        else:
-            _say_cluster(given, where, found)
+        take_assoc(each, given, where, found)
 
 
-def _say_cluster(given: dict[str, str], where: str, found: Accounting) -> None:
-    effect = "a limit of the whole cluster is not applied: more jobs may start than in Slurm"
-    for key in sorted(given.keys() & _LIMITS.keys()):
-        found.say(key, given[key], where, effect)
+def _take_root(given: dict[str, str], where: str, found: Accounting) -> None:
+    """Take what a cluster has as root's, which is above all accounts."""
+    if kept := {key: given[key] for key in given.keys() & (_LIMITS | _FIELD)}:
+        take_assoc(_assoc(found, "root"), kept, where, found)
 
 
 def _held_qos(record: dict[str, Any], found: Accounting) -> tuple[str, ...]:
-    """Return the QOS of an association: its own, else those of its account, of the accounts above, of the cluster."""
+    """Return the QOS of an association: its own, else those of its account, of the accounts above, of root."""
     account, seen = record, set[str]()
     while not account.get("qos"):
         above = account["account"] if account.get("user") else account.get("parent", "")
         if not above or above in seen:
-            return found.cluster_qos or ("normal",)
+            return _USUAL
         seen.add(above)
         account = found.associations.get((above, "", ""), {"account": above})
     return tuple(account["qos"])
@@ -299,7 +303,9 @@ def take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found:
     plain = dict(given)
     for key in given:
         sign = key[-1:] if key.endswith(("+", "-")) else ""
-        if key.rstrip("+-") in _QOS_LISTS and (sign or re.match(",?[+-]", given[key])):  # to those of the account
+        if _FIELD.get(key.rstrip("+-")) == "qos" and (
+            sign or re.match(",?[+-]", given[key])
+        ):  # to those of the account
             kept = list(_held_qos(record, found))
             for word in names(plain.pop(key)):
                 one = word.lstrip("+-")
@@ -312,11 +318,11 @@ def take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found:
 def take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
     """Take settings of a QOS, by their names in lower case; what is not modelled is noted."""
     plain = {_OF_QOS.get(key, key): value for key, value in given.items()}
-    for key, sign in (("flags+", "+"), ("flags-", "-")):
-        if key in plain:
-            named = names(plain.pop(key))
-            kept = [one for one in record.get("flags", ()) if one.lower() not in {each.lower() for each in named}]
-            record["flags"] = (*kept, *named) if sign == "+" else tuple(kept)
+    for of, sign in itertools.product(("flags", "preempt"), "+-"):
+        if of + sign in plain:
+            named = names(plain.pop(of + sign))
+            kept = [one for one in record.get(of, ()) if one.lower() not in {each.lower() for each in named}]
+            record[of] = (*kept, *named) if sign == "+" else tuple(kept)
     _take(QOS, record, plain, where, "QOS", found)
     found.preempt_modes[record["name"]] = plain.get("preemptmode", found.preempt_modes.get(record["name"], ""))
     if "flags" in plain or "flags+" in given:

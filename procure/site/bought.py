@@ -82,9 +82,5 @@ def idle_kinds(site: Site, nodes: pd.DataFrame) -> list[str]:
 
 def say_idle(kinds: list[str]) -> list[str]:
     """Say which bought types stand idle under the rules, and what to write."""
-    if not kinds:
-        return []
-    return [
-        f"careful: {listed(kinds)} would join no partition of the site, so that no job runs there; say which in "
-        "[site.new_nodes]"
-    ]
+    said = "would join no partition of the site, so that no job runs there; say which in [site.new_nodes]"
+    return [f"careful: {listed(kinds)} {said}"] if kinds else []

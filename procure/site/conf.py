@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from procure.errors import TableError
-from procure.files import existing_file
-from procure.files.read import as_utf8, read_bytes
+from procure.files.read import as_utf8, is_file, read_bytes
 from procure.site.accounting import SACCTMGR
 from procure.site.network import Network, host_names, is_slurm_topology
 
@@ -47,6 +46,7 @@ class Configuration:
     defaults: dict[str, Record] = field(default_factory=lambda: {"nodename": {}, "partitionname": {}})
 
     defined: dict[tuple[str, str], str] = field(default_factory=dict)  # where each node and partition stands
+    included: set[Path] = field(default_factory=set)  # files that others include, or that were read
 
     @functools.cached_property
     def gres_of(self) -> dict[str, list[Record]]:
@@ -81,19 +81,19 @@ def read_folder(folder: str | Path) -> Configuration:
     if not folder.is_dir():
         raise TableError(f"{folder}: no such folder; it should hold slurm.conf or what `scontrol show config` printed")
     found = Configuration()
-    included: set[Path] = set()
+    first = ("slurm.conf", "gres.conf")
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    files.sort(key=lambda path: path.name != "slurm.conf")
+    files.sort(key=lambda path: first.index(path.name) if path.name in first else len(first))
     whole = files[:1] == [folder / "slurm.conf"]  # then another .conf counts where it is included
     for path in files:
-        if path in included:
+        if path in found.included:
             continue
-        text = as_utf8(read_bytes(path)).decode("utf-8", errors="replace")
+        text = _text(path)
         kind = _kind(path, text)
         if kind == "conf" and whole and path.name != "slurm.conf":
             found.unread_files.append(path.name)
         elif kind == "conf":
-            _take_lines(path, text, found, included, 0)
+            _take_lines(path, found)
         elif kind == "shown":
             as_of = re.match(r"Configuration data as of (\S+)", text.lstrip())
             found.shown_at = as_of[1] if as_of else ""
@@ -104,14 +104,14 @@ def read_folder(folder: str | Path) -> Configuration:
         elif kind in ("nodes", "partitions", "reservations"):
             _take_blocks(path, text, found, kind)
         elif kind == "gres":
-            found.gres.extend(_records(path, text))
+            found.gres.extend(one | {"name": one.get("name", "").lower()} for one in _records(path, found))
         elif kind == "topology":
             found.topology = found.topology if found.topology[0] else (path.name, text)
         elif kind == "accounting":
             found.accounting.append((path.name, _parsable(path, text, found)))
         elif kind != "other" and not path.name.endswith(_BESIDE):
             found.unread_files.append(path.name)
-    found.unread_files = [name for name in found.unread_files if folder / name not in included]
+    found.unread_files = [name for name in found.unread_files if folder / name not in found.included]
     if not found.nodes or not found.partitions:
         what, key = ("node", "nodename") if not found.nodes else ("partition", "partitionname")
         only = f" ({found.defaults[key]['_where']} sets defaults only)" if found.defaults[key] else ""
@@ -131,8 +131,6 @@ def _kind(path: Path, text: str) -> str:
         return "other"
     if re.search(r"^Configuration data as of", head):
         return "database" if "SlurmDBD configuration" in text else "shown"
-    if head.startswith("No reservations in the system"):
-        return "other"
     if path.name in ("slurm.conf", "gres.conf"):
         return "gres" if path.name == "gres.conf" else "conf"
     if is_slurm_topology(path):
@@ -205,31 +203,35 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, held.strip()
 
 
-def _records(path: Path, text: str) -> Iterator[Record]:
-    for number, line in _lines(text):
+def _text(path: Path) -> str:
+    return as_utf8(read_bytes(path)).decode("utf-8", errors="replace")
+
+
+def _records(path: Path, found: Configuration, depth: int = 0) -> Iterator[Record]:
+    """Give the lines of a file, and in their place those of the files that it includes."""
+    found.included.add(path)
+    for number, line in _lines(_text(path)):
         if _TEMPLATE.search(line):
             raise TableError(
                 f"{path.parent}, {path.name}:{number}: a template stands here; render it first: {line[:80]}"
             )
-        if line:
+        if include := re.match(r"(?i)include\s+(\S+)", line):
+            yield from _records(_included(path, include[1], f"{path.name}:{number}", found, depth), found, depth + 1)
+        elif line:
             pairs = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
             rest = " ".join(_PAIR.sub(" ", line).split()) if pairs else ""
             yield pairs | {"_where": f"{path.name}:{number}", "_line": line, "_rest": rest}
 
 
-def _take_lines(path: Path, text: str, found: Configuration, included: set[Path], depth: int) -> None:
-    included.add(path)
+def _take_lines(path: Path, found: Configuration) -> None:
     defaults = found.defaults
-    for record in _records(path, text):
+    for record in _records(path, found):
         line, where = record.pop("_line"), record["_where"]
         if rest := record.pop("_rest"):  # words without "=", "+=", a value with spaces that no quotes hold
             found.unread.append((where, rest, "not a setting"))
-        include = re.match(r"(?i)include\s+(\S+)", line)
         first = re.match(r"\w+(?=\s*=)", line.lower())
         key = first[0] if first and first[0] in defaults else None
-        if include:
-            _include(path, include[1], where, found, included, depth)
-        elif key:
+        if key:
             if "features" in record:  # another name of it
                 record.setdefault("feature", record.pop("features"))
             if record[key].upper() == "DEFAULT":
@@ -260,11 +262,12 @@ def _refuse_twice(key: str, record: Record, found: Configuration, folder: Path) 
             )
 
 
-def _include(path: Path, name: str, where: str, found: Configuration, included: set[Path], depth: int) -> None:
+def _included(path: Path, name: str, where: str, found: Configuration, depth: int) -> Path:
+    """Return the file that a line includes: of /etc/slurm/conf/nodes.conf as much of its end as stands here."""
     name = name.replace("%c", found.settings.get("clustername", "%c"))
-    inside = path.parent / name.lstrip("/")  # conf/nodes.conf; of /etc/slurm/nodes.conf the name alone
-    named = inside if inside.is_file() else path.parent / Path(name).name
-    if depth >= _DEEPEST or not named.is_file():
+    parts = Path(name.lstrip("/")).parts
+    named = next((one for n in range(len(parts)) if is_file(one := path.parent.joinpath(*parts[n:]))), None)
+    if depth >= _DEEPEST or named is None:
         what = "includes nest too deep" if depth >= _DEEPEST else f"the included file {name} is missing"
         more = "put it beside " + path.name
         if "*" in name:
@@ -272,8 +275,7 @@ def _include(path: Path, name: str, where: str, found: Configuration, included: 
         if "%c" in name:
             more = "%c is the ClusterName, which no line before gives"
         raise TableError(f"{path.parent}, {where}: {what}; {more}")
-    text = as_utf8(read_bytes(existing_file(named))).decode("utf-8", errors="replace")
-    _take_lines(named, text, found, included, depth + 1)
+    return named
 
 
 def _take_settings(path: Path, text: str, settings: Record, where: Record, after: int = 0) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from procure.site.accounting import Accounting
@@ -16,6 +16,18 @@ GPU = re.compile(rf"gpu(?::(?!no_consume|\d+[kKmMgG]$)({MODEL}))?(?:[:=](\d+))?"
 """A node's GPUs: the model, and how many."""
 
 
+def without_database(found: Configuration) -> list[NotUnderstood]:
+    """Take out what Slurm leaves without effect where no slurmdbd keeps its accounts, and name it."""
+    store, gaps = found.settings.get("accountingstoragetype"), []
+    for name in ("accountingstorageenforce", "priorityweightfairshare"):
+        value = found.settings.get(name, "")
+        if store and not store.endswith("slurmdbd") and not UNSET.fullmatch(value.lower()):
+            effect = f"AccountingStorageType={store}: without slurmdbd it has no effect, in Slurm and here"
+            gaps.append(NotUnderstood(setting=name, value=value, where=found.where[name], effect=effect))
+            del found.settings[name]
+    return gaps
+
+
 def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]:
     """Name the files that the configuration goes by and that do not stand beside it."""
     get = found.settings.get
@@ -26,20 +38,23 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
     ranks = get("priorityweightqos", "0") != "0" or get("preempttype", "").lower() == "preempt/qos"
     no_qos = not any("qos" in text.lower() or "Priority|" in text for _, text in found.accounting)
     put = "are unknown and bind nobody; put beside slurm.conf what `sacctmgr show {} --parsable` prints"
+    plugin = get("topologyplugin", "").removeprefix("topology/")
     gaps = gaps_of([
-        ((limits or shares) and not accounting.associations, "associations", "",
+        ((limits or shares) and not accounting.associations.keys() - {("root", "", "")}, "associations", "",
          f"accounts, users and their limits {put.format('assoc tree')}"),
         ((limits or ranks) and no_qos, "QOS", "", f"QOS and their limits {put.format('qos')}"),
+        (shares and any(partition for _, _, partition in accounting.associations), "associations by partition", "",
+         "in Slurm each has shares and use of its own; here a user is one, with a share of 1"),
         (odd, "AccountingStorageEnforce", odd, "no word of Slurm's: it enforces nothing"),
         (not get("selecttype"), "SelectType", "",
-         "not given: cons_tres is taken, as by Slurm since 21.08; before it was linear, whole nodes: write it"),
+         "not given: cons_tres is taken, as by Slurm since 23.11; before it was linear, whole nodes: write it"),
+        (not get("prioritytype") and any(get(row.name, "0") != "0" for row in SETTINGS if "weight" in row.name),
+         "PriorityType", "",
+         "not given: multifactor is taken, as by Slurm since 23.11; before it was basic, by submission: write it"),
+        (plugin in ("tree", "block") and not found.topology[0], "TopologyPlugin", plugin,
+         "topology.conf is missing: nodes are taken without a network; put it, or what `scontrol show topology` "
+         "prints, beside slurm.conf"),
     ])  # fmt: skip
-    plugin = get("topologyplugin", "").removeprefix("topology/")
-    effect = (
-        "topology.conf is missing: nodes are taken without a network; put it, or what `scontrol show topology` "
-        "prints, beside slurm.conf"
-    )
-    gaps += gaps_of([(plugin in ("tree", "block") and not found.topology[0], "TopologyPlugin", plugin, effect)])
     if found.network and plugin in ("tree", ""):
         known, tops = set(found.network.nodes["node_id"]), found.network.n_tops
         alone = [n for each in found.nodes for n in expand_nodes(each["nodename"]) if n not in known] if plugin else []
@@ -101,6 +116,7 @@ def geometry(given: Mapping[str, Any]) -> tuple[int, int]:
 def node_gaps(found: Configuration) -> list[NotUnderstood]:
     """Name what lines of nodes leave out or contradict, with what it is taken to be."""
     told: dict[tuple[str, str], list[Record]] = {}
+    sizes: dict[str, tuple[int, int]] = {}
     if found.settings.get("fastschedule") == "0":
         effect = "nodes are as they report, not as their lines say: put what `scontrol show node` prints in their place"
         told["FastSchedule", effect] = [{"nodename": "0", "_where": found.where["fastschedule"]}]
@@ -108,7 +124,10 @@ def node_gaps(found: Configuration) -> list[NotUnderstood]:
         given, _ = taken(NODES, record, lambda _: "")
         cpus, state = geometry(given)[0], record.get("state", "").upper()
         sized = given.keys() & {"cpus", "boards", "sockets", "sockets_per_board", "cores", "threads_per_core"}
+        size = cpus, given.get("mem_mb", 1)
+        twice = [sizes.setdefault(name, size) for name in expand_nodes(record["nodename"])]
         gaps = {
+            ("CPUs, RealMemory", "others stand in a file before, which count here"): any(one != size for one in twice),
             ("CPUs", "not given: 1, as Slurm takes it"): not sized,
             ("CPUs", f"no product of sockets, cores and threads: {cpus}, as Slurm resets it"): (
                 given.get("cpus", cpus) != cpus
@@ -128,27 +147,28 @@ def node_gaps(found: Configuration) -> list[NotUnderstood]:
     ]
 
 
-def unlisted(record: Record, table: Sequence[Row], harmless: Collection[str], of: str) -> list[NotUnderstood]:
-    """List what a line says that no row of its table knows."""
-    known = {row.name for row in table}
+def unlisted(
+    record: Record, table: Sequence[Row], kind: str, of: str, where: Record | None = None
+) -> list[NotUnderstood]:
+    """List what a line, or slurm.conf with its ``where``, says that no row of its table and no effect is known of."""
+    known, at = {row.name for row in table} | NO_EFFECT[kind], where or dict.fromkeys(record, record.get("_where", ""))
     effect = "not known to procure; it is taken to have no effect on when jobs start"
     return [
-        NotUnderstood(setting=f"{of} {key}", value=value[:80], where=record["_where"], effect=effect)
+        NotUnderstood(setting=f"{of} {key}".strip(), value=value[:80], where=at[key], effect=effect)
         for key, value in record.items()
-        if not key.startswith("_") and "/" not in key and key not in known and key not in harmless
+        if not key.startswith("_") and "/" not in key and key not in known
         and not UNSET.fullmatch(value.lower()) and value.upper() not in ("N/A", "(NULL)")
     ]  # fmt: skip
 
 
-def of_cores(record: Record) -> bool:
-    """Tell whether a reservation is of some cores of its nodes only."""
-    return "coreids" in record
-
-
+_ALONE = "not modelled: its nodes are closed to others for its time alone"
 _FLAGS = {
-    ("WEEKDAY", "WEEKEND"): "that it comes again is not modelled: it stands for its own day only",
-    ("FLEX", "IGNORE_JOBS"): "not modelled: its nodes are closed to others for its time alone",
-    ("MAGNETIC",): "jobs that do not name it stay outside, also of those whom it would draw",
+    "WEEKDAY": "that it comes again is not modelled: it stands for its own day only",
+    "WEEKEND": "that it comes again is not modelled: it stands for its own day only",
+    "MAGNETIC": "jobs that do not name it stay outside, also of those whom it would draw",
+    "TIME_FLOAT": "it begins ever later, as scontrol showed it: here it begins at the time shown",
+    "REPLACE": "its nodes stay the same, also once jobs run on them",
+    "PURGE_COMP": "it stands to its end, also where nobody uses it",
 }
 
 
@@ -156,30 +176,14 @@ def reservation_gaps(records: list[Record]) -> list[NotUnderstood]:
     """Name what reservations set aside besides whole nodes."""
     gaps = []
     for record in records:
-        name = f"reservation {record['reservationname']}"
-        flags, licences = set(record.get("flags", "").split(",")), record.get("licenses", "(null)")
-        groups = record.get("groups", "(null)")
-        rows: list[tuple[object, str, str]] = [
-            (
-                of_cores(record),
-                record.get("corecnt", ""),
-                "of some cores of its nodes: these are taken as free for everybody",
-            ),
-            (groups not in ("(null)", ""), groups, "groups are not known: users and accounts that it names may use it"),
-            (licences not in ("(null)", ""), licences, "licences are not reserved: any job may take them"),
-        ]
-        for words_, effect in _FLAGS.items():
-            rows.append((flags & set(words_), ",".join(sorted(flags & set(words_))), effect))
-        gaps += gaps_of((there, name, value, effect) for there, value, effect in rows)
+        name, get = f"reservation {record['reservationname']}", record.get
+        groups, licences = (get(key, "").replace("(null)", "") for key in ("groups", "licenses"))
+        flags = set(get("flags", "").upper().split(",")) - NO_EFFECT["reservation_flags"] - {""}
+        gaps += gaps_of([
+            ("coreids" in record, name, get("corecnt", ""), "of some cores of its nodes: these are free for everybody"),
+            (groups, name, groups, "groups are not known: users and accounts that it names may use it"),
+            (licences, name, licences, "licences are not reserved: any job may take them"),
+            *((True, name, flag, _FLAGS.get(flag.partition("=")[0], _ALONE)) for flag in sorted(flags)),
+        ], get("_where", ""))  # fmt: skip
+        gaps += unlisted(record, (), "reservation", name)
     return gaps
-
-
-def no_rows(found: Configuration) -> list[NotUnderstood]:
-    """List settings that no row knows, unless their names say that they leave starts alone."""
-    known = {row.name for row in SETTINGS}
-    effect = "not known to procure; it is taken to have no effect on when jobs start"
-    return [
-        NotUnderstood(setting=key, value=value[:80], where=found.where[key], effect=effect)
-        for key, value in found.settings.items()
-        if key not in known and key not in NO_EFFECT["settings"] and not UNSET.fullmatch(value.lower())
-    ]

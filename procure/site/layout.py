@@ -387,12 +387,9 @@ def _rejections(
             settled[key] = why
         if settled[key]:
             found.setdefault(settled[key], []).append(job)
-    failed = {job for rows in found.values() for job in rows} | set(known.failing().tolist())
-    hopeless, left = known.never_satisfied(failed)
-    new = [job for job in hopeless if job not in failed or job in set(known.failing().tolist())]
     rejected = {job for rows in found.values() for job in rows}
-    new = [job for job in new if job not in rejected]
-    if new:
+    hopeless, left = known.never_satisfied(rejected | set(known.failing().tolist()))
+    if new := [job for job in hopeless if job not in rejected]:
         found["a dependency that is never satisfied"] = new
     return {why: np.array(rows, np.int64) for why, rows in found.items()}, left
 

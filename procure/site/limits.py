@@ -119,9 +119,11 @@ def _rows_of(site: Site, names: tuple[str, ...], rows: _Rows) -> list[tuple[int,
         return []
     part_qos, qos, account, user, *partition = names
     found: list[tuple[int, str]] = []
-    taken: set[tuple[Any, ...]] = set()  # of QOS, which come before associations
+    taken: set[tuple[Any, ...]] = set()  # amounts that a QOS bounds, so that what comes after it does not
+    seen: set[tuple[Any, ...]] = set()
 
     def bind(scope: tuple[Any, ...], kind: int, what: str, bound: float | None, key: tuple[Any, ...]) -> None:
+        seen.update([key] if bound is not None else [])
         if bound is not None and key not in taken:
             kind = USED if kind == MINUTES and not {"safe", "all"} & set(site.enforce) else kind
             found.append((rows.row(scope, kind, what, bound, scope in lasting), what))
@@ -133,7 +135,7 @@ def _rows_of(site: Site, names: tuple[str, ...], rows: _Rows) -> list[tuple[int,
             continue
         _group(each.limits, ("qos", each.name), bind)
         _each(each.limits, each.name, user, account, bind)
-        taken |= _keys(each.limits)
+        taken |= seen
     association = _association(site, account, user, *partition)
     own = ("association", account, user, *((association.partition,) if association and association.partition else ()))
     if association is not None:
@@ -167,23 +169,6 @@ def _each(limits: Limits, name: str, user: str, account: str, bind: Any) -> None
         for what, bound in tres.items():
             if what in TRES:
                 bind(("qos", name, *who), SUM, what, bound, (who[0], SUM, what))
-
-
-def _keys(limits: Limits) -> set[tuple[Any, ...]]:
-    """Name the amounts that a QOS bounds, so that what comes after it does not."""
-    keys: set[tuple[Any, ...]] = set()
-    if limits.grp_jobs is not None:
-        keys.add(("grp", SUM, JOBS))
-    for kind, name in _GROUPS:
-        keys |= {("grp", kind, what) for what in getattr(limits, name)}
-    for who, jobs, tres in (
-        ("user", limits.max_jobs_per_user, limits.max_tres_per_user),
-        ("account", limits.max_jobs_per_account, limits.max_tres_per_account),
-    ):
-        if jobs is not None:
-            keys.add((who, SUM, JOBS))
-        keys |= {(who, SUM, what) for what in tres}
-    return keys
 
 
 def exceeded(site: Site, names: tuple[str, ...], amounts: dict[str, float], n_nodes: int, limit: int) -> str:

@@ -330,6 +330,11 @@ class Site(Settings):
     rules: tuple[Rule, ...] = ()
     not_understood: tuple[NotUnderstood, ...] = ()
 
+    @property
+    def accounts_hold_below(self) -> bool:
+        """Whether AllowAccounts and DenyAccounts mean the accounts below, too: since Slurm 23.02."""
+        return not self.version or [int(n) for n in self.version.split(".")[:2]] >= [23, 2]
+
     new_nodes: dict[str, Names] = Field(
         default={}, exclude=True, description="partitions that bought nodes join, by the beginning of their kind"
     )

@@ -235,13 +235,10 @@ class Known:
         """Number the arrays with more than one task; their limits of running tasks."""
         ids = [_ARRAY.match(str(job)) for job in self.jobs["job_id"]]
         number: dict[str, int] = {}
-        of_job = [-1 if m is None else number.setdefault(m[1], len(number)) for m in ids]
-        limit = np.zeros(len(number), np.int64)
-        given = self.numbers("array_limit").astype(np.int64)
-        for job, array in enumerate(of_job):
-            if array >= 0:
-                limit[array] = max(limit[array], given[job])
-        return {"array": np.array(of_job, np.int64), "array_limit": limit}
+        of_job = np.array([-1 if m is None else number.setdefault(m[1], len(number)) for m in ids], np.int64)
+        limit, there = np.zeros(len(number), np.int64), of_job >= 0
+        np.maximum.at(limit, of_job[there], self.numbers("array_limit").astype(np.int64)[there])
+        return {"array": of_job, "array_limit": limit}
 
     def _dependencies(self) -> list[list[list[tuple[str, int]]]]:
         """Return what each job waits for: alternatives, each a list of kinds and jobs; a whole array is all its tasks.
@@ -394,7 +391,7 @@ class Known:
             return f"partition {name} is not at the site"
         enforced = {"associations", "limits", "qos", "safe", "all"} & set(site.enforce)
         account, user, qos = self.account[job], self.user[job], self.qos[job]
-        if enforced and site.associations and (account, user) not in self._of:
+        if enforced and self._of.keys() - {("root", "")} and (account, user) not in self._of:
             if (account, "") not in self._of:
                 return f"account {account or '(none)'} is not at the site"
             return "its user has no association with its account"
@@ -403,9 +400,10 @@ class Known:
         may = self.qos_of[account, user, partition.name][1]
         if {"qos", "all"} & set(site.enforce) and may and qos.lower() not in {each.lower() for each in may}:
             return f"its association does not take QOS {qos}"
-        if (partition.allow_qos and qos not in partition.allow_qos) or qos in partition.deny_qos:
+        if not _takes(partition.allow_qos, partition.deny_qos, {qos}):
             return f"partition {partition.name} does not take QOS {qos}"
-        if (partition.allow_accounts and account not in partition.allow_accounts) or account in partition.deny_accounts:
+        above = self._above[account] if site.accounts_hold_below else ()
+        if not _takes(partition.allow_accounts, partition.deny_accounts, {account, *above}):
             return f"partition {partition.name} does not take account {account}"
         if partition.state in ("down", "inactive", "drain"):
             return f"partition {partition.name} is {partition.state}"
@@ -427,6 +425,11 @@ class Known:
             if not (_may(found.users, {user}) and _may(found.accounts, {account, *self._above[account]})):
                 return f"reservation {reservation} does not take its user"
         return ""
+
+
+def _takes(allowed: Sequence[str], denied: Sequence[str], of: set[str]) -> bool:
+    """Tell whether a partition takes any of these names; what it denies counts where it allows all."""
+    return bool(of & set(allowed)) if allowed else not of & set(denied)
 
 
 def _may(named: Sequence[str], of: set[str]) -> bool:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from procure.site.conf import Configuration, Record
 from procure.site.model import NodeEvent, NotUnderstood, Site, gaps_of
-from procure.site.nodes import CLOSED_STATES
+from procure.site.nodes import closed_as
 from procure.text import counted
 from procure.workload.clock import from_local
 from procure.workload.slurm_text import expand_nodes
@@ -35,8 +35,7 @@ def past_events(
     for row in rows:
         if not row.get("nodename"):
             continue  # of the cluster itself
-        words = {word.strip("*~#$@!%^-") for word in row.get("state", "").lower().replace(" ", "+").split("+")}
-        state = next((kind for word, kind in CLOSED_STATES if word in words), None)
+        state = closed_as({"state": row.get("state", "").replace(" ", "+")})
         end = row.get("timeend", "Unknown")
         try:
             begin, until = unix_seconds(row["timestart"], tz), None if end == "Unknown" else unix_seconds(end, tz)

@@ -127,15 +127,13 @@ class Slurm(Parameters):
 
     def _site(self, jobs: pd.DataFrame) -> Site:
         if self.site != NOTHING:
-            return _rules_in(self.site, tuple(Path(name).stat().st_mtime_ns for name in self._existing()))
+            there = [path for path in map(Path, self.files()) if path.is_file()]
+            return _rules_in(self.site, tuple(path.stat().st_mtime_ns for path in there))
         names = (
             dict.fromkeys(["batch", *filter(None, jobs["partition"].unique())]) if "partition" in jobs else ["batch"]
         )
         partitions = tuple(Partition(name=n, nodes="ALL", default=n == "batch") for n in names)
         return Site(partitions=partitions, priority=Priority(type="basic"))
-
-    def _existing(self) -> list[str]:
-        return [name for name in self.files() if Path(name).is_file()]
 
     def as_submitted(self, jobs: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         """Return the jobs as if none had been ended for another or with its node, where the site's rules do so."""

@@ -86,9 +86,12 @@ def time_limit(text: str) -> int | None:
     return None if text.upper() in ("UNLIMITED", "INFINITE", "NONE", "-1") else seconds(text)
 
 
-def grace(text: str) -> int:
-    """Read seconds, or a time such as 00:02:00; −1 is none."""
-    return 0 if text.startswith("-") else int(text) if text.isdecimal() else seconds(text)
+def or_usual(usual: float, read: Callable[[str], float]) -> Callable[[str], float]:
+    """Read so, but of −1, by which sacctmgr takes a setting back, the usual value."""
+    return lambda text: usual if text.startswith("-") else read(text)
+
+
+_grace = or_usual(0, lambda text: int(text) if text.isdecimal() else seconds(text))
 
 
 def yes(text: str) -> bool:
@@ -118,11 +121,6 @@ def unless_all(text: str) -> tuple[str, ...]:
     return () if text.upper() == "ALL" else names(text)
 
 
-def weights(text: str) -> dict[str, float]:
-    """Read ``cpu=1000,mem=0.25``."""
-    return {name.lower(): decimal(value) for name, _, value in (item.partition("=") for item in names(text))}
-
-
 _PER_MB = {"k": 1024.0, "m": 1.0, "g": 1 / 1024, "t": 1 / 1024**2}
 
 
@@ -137,8 +135,17 @@ def billing_weights(text: str) -> dict[str, float]:
 
 def counts(text: str) -> dict[str, int]:
     """Read licenses such as ``matlab:10,ansys@server:5``; which server keeps them does not matter."""
-    pairs = [re.split("[:=*]", item) for item in names(text)]
-    return {pair[0].partition("@")[0]: whole(pair[1]) if len(pair) > 1 else 1 for pair in pairs}
+    found: dict[str, int] = {}
+    for name, *n in (re.split("[:=*]", item) for item in names(text)):  # what stands twice adds up, as in Slurm
+        found[name.partition("@")[0]] = found.get(name.partition("@")[0], 0) + (whole(n[0]) if n else 1)
+    return found
+
+
+def shared(text: str) -> str:
+    """Read OverSubscribe."""
+    if not re.fullmatch(r"no|exclusive|(yes|force)(:\d+)?", text.lower()):
+        raise ValueError("NO, EXCLUSIVE, YES:4 or FORCE:4 is needed")
+    return text.lower()
 
 
 def mode_of(text: str) -> Mode | None:
@@ -173,7 +180,7 @@ _PER_GPU = "defaults per GPU are not applied: jobs take the CPUs and memory that
 _ENFORCED = {"yes": "all", "all": "all", "any": "any"}
 SETTINGS = (
     *_PRIORITY,
-    Row("priorityweighttres", "priority.weight_tres", weights),
+    Row("priorityweighttres", "priority.weight_tres", billing_weights),
     Row("priorityflags", "priority.flags", words),
     Row("priorityusageresetperiod", "priority.usage_reset", str.lower, "usage is not reset in a replay"),
     Row("clustername", "cluster"),
@@ -183,7 +190,7 @@ SETTINGS = (
     Row("defmempercpu", "select.def_mem_per_cpu_mb", if_positive),
     Row("defmempernode", "select.def_mem_per_node_mb", if_positive),
     Row("jobrequeue", "preemption.requeue", lambda text: text.strip() != "0"),
-    Row("preemptexempttime", "preemption.exempt_time", lambda text: 0 if text.startswith("-") else seconds(text)),
+    Row("preemptexempttime", "preemption.exempt_time", or_usual(0, seconds)),
     *(
         Row(name, TOGETHER)
         for name in (
@@ -264,11 +271,16 @@ PARTITION = (
     Row("denyqos", "deny_qos", unless_all),
     Row("allowaccounts", "allow_accounts", unless_all),
     Row("denyaccounts", "deny_accounts", unless_all),
-    Row("shared", "oversubscribe", str.lower),
-    Row("oversubscribe", "oversubscribe", str.lower),
+    *(Row(name, "oversubscribe", shared) for name in ("shared", "oversubscribe")),
+    Row(
+        "exclusive",
+        "oversubscribe",
+        lambda text: "exclusive" if text.upper() == "NODE" else None,
+        "of NODE, USER and TOPO only NODE is applied",
+    ),
     Row("lln", "lln", yes),
     Row("preemptmode", "preempt_mode", mode_of),
-    Row("gracetime", "grace_time", grace),
+    Row("gracetime", "grace_time", _grace),
     Row("tresbillingweights", "billing_weights", billing_weights),
     *_rows(_PER_GPU, "jobdefaults", "defcpupergpu", "defmempergpu"),
     *_rows("the cluster's own rule of allocation is taken", "selecttypeparameters"),
@@ -338,8 +350,8 @@ LIMITS = (
     *_limit("maxjobsperaccount maxjobspa", "max_jobs_per_account", whole),
     *_limit("maxsubmitjobsperuser maxsubmitpu maxsubmitjobspu", "max_submit_jobs_per_user", whole, _NOT_APPLIED),
     *_limit("maxsubmitjobsperaccount maxsubmitpa maxsubmitjobspa", "max_submit_jobs_per_account", whole, _NOT_APPLIED),
-    *_limit("maxwall maxwalldurationperjob maxwallduration", "max_wall", seconds),
-    *_limit("grpwall", "grp_wall", seconds, _NOT_APPLIED),
+    *_limit("maxwall maxwalldurationperjob maxwallduration", "max_wall", time_limit),
+    *_limit("grpwall", "grp_wall", time_limit, _NOT_APPLIED),
     *_limit("grptres", "grp_tres", _tres),
     *_limit("grptresmins grptresmin", "grp_tres_mins", _tres),
     *_limit("grptresrunmins grptresrunmin", "grp_tres_run_mins", _tres),
@@ -361,25 +373,25 @@ LIMITS = (
 )
 """Of associations and QOS, as sacctmgr calls them."""
 QOS = (
-    *_limit("priority", "priority", whole),
+    *_limit("priority", "priority", or_usual(0, whole)),
     *_limit("preempt", "preempt", names),
     *_limit("preemptmode", "preempt_mode", mode_of),
     *_limit(
         "preemptexempttime preemptexempt", "exempt_time", lambda text: None if text.startswith("-") else seconds(text)
     ),
-    *_limit("usagefactor", "usage_factor", decimal),
+    *_limit("usagefactor", "usage_factor", or_usual(1.0, decimal)),
     *_limit("flags", "flags", names),
-    *_limit("gracetime", "grace_time", grace),
+    *_limit("gracetime", "grace_time", _grace),
 )
 ASSOCIATION = (
     *_limit(
         "fairshare share shares fairshares", "shares",
-        lambda text: "parent" if text.lower() in ("parent", "2147483647") else whole(text)
+        lambda text: "parent" if text.lower() in ("parent", "2147483647") else or_usual(1, whole)(text)
     ),
     *_limit("qos qoslevel qoslist qoslevels", "qos", names),
     *_limit("defaultqos defqos", "default_qos", str),
     *_limit("rawusage", "usage", decimal),
-    *_limit("priority", "priority", whole),
+    *_limit("priority", "priority", or_usual(0, whole)),
 )  # fmt: skip
 
 

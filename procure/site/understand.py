@@ -16,23 +16,17 @@ from procure.errors import TableError
 from procure.settings import complaint, problems
 from procure.site.accounting import read_accounting
 from procure.site.conf import Configuration, Record, read_folder
-from procure.site.gaps import (
-    gres_gaps,
-    missing,
-    no_rows,
-    node_gaps,
-    of_cores,
-    reservation_gaps,
-    unlisted,
-)
+from procure.site.gaps import gres_gaps, missing, node_gaps, reservation_gaps, unlisted, without_database
 from procure.site.limits import TRES
 from procure.site.model import (
+    Association,
     Latency,
     NodeEvent,
     NotUnderstood,
     Partition,
     Preemption,
     Priority,
+    Qos,
     Reservation,
     Scheduler,
     Select,
@@ -144,6 +138,7 @@ def _leave_out_future(found: Configuration) -> None:
 def _site(
     found: Configuration, events: list[NodeEvent], tz: str | None, nodes: pd.DataFrame, unknown: list[NotUnderstood]
 ) -> Site:
+    unknown += without_database(found)
     accounting = read_accounting(found.accounting, found.settings.get("clustername", ""))
     called = {name.lower(): name for name in accounting.qos}  # whatever their case, as in Slurm
     for record in found.partitions:
@@ -152,7 +147,7 @@ def _site(
     unknown += [NotUnderstood(setting=what, where=where, effect=effect) for where, what, effect in found.unread]
     unknown += accounting.not_understood + missing(found, accounting) + node_gaps(found)
     for record in found.nodes:
-        unknown += unlisted(record, NODES, NO_EFFECT["node"], f"node {record['nodename'][:40]}")
+        unknown += unlisted(record, NODES, "node", f"node {record['nodename'][:40]}")
         unknown += gres_gaps(record, found)
     effect = "nodes differ: CPUs of jobs of nodes are rounded up to whole cores as on most nodes"
     unknown += gaps_of([(len(set(nodes["threads_per_core"])) > 1, "ThreadsPerCore", "", effect)])
@@ -177,8 +172,8 @@ def _site(
         "preemption": _preemption(found, within["preemption"]),
         "latency": _latency(found, tz),
         "partitions": partitions,
-        "qos": accounting.all_qos(),
-        "associations": accounting.all_associations(),
+        "qos": tuple(Qos(**one) for one in accounting.qos.values()),
+        "associations": tuple(Association(**one) for _, one in sorted(accounting.associations.items())),
     }
     effect = "in Slurm no two jobs share a core of several threads; here they do"
     shared = values["select"].consume == "cpu" and max(nodes["threads_per_core"]) > 1
@@ -190,12 +185,17 @@ def _site(
     unknown += gaps_of([(of and tz is None, "ReservationName", of, effect)])
     unknown += reservation_gaps(found.reservations)
     unknown += taken(DATABASE, found.database[0], found.database[1].__getitem__, "slurmdbd ")[1]
-    unknown += of_settings + no_rows(found) + _preemption_gaps(found, partitions, accounting.preempt_modes)
+    unknown += of_settings + unlisted(found.settings, SETTINGS, "settings", "", found.where)
+    unknown += _preemption_gaps(found, partitions, accounting.preempt_modes)
     past = past_events(accounting.events, found, tz, unknown)
     dated = {name for one in past if one.end is None for name in expand_nodes(one.nodes)}
     today = [one for one in events if not set(expand_nodes(one.nodes)) <= dated]
     values["events"] = (*today, *past)
     unknown += _of_nodes(partitions, today)
+    parents = {one["parent"] for one in accounting.associations.values() if "parent" in one}
+    named = {name for one in partitions for name in (*one.allow_accounts, *one.deny_accounts)} & parents
+    effect = "taken for the accounts below, too, as by Slurm since 23.02; the version of this one is not known"
+    unknown += gaps_of([(named and not values["version"], "AllowAccounts", ",".join(sorted(named)), effect)])
     version, effect = values["version"], f"the rules were compared with Slurm {', '.join(COMPARED)}; another may differ"
     unknown += gaps_of([(version and not version.startswith(COMPARED), "SLURM_VERSION", version, effect)])
     return Site(**values, not_understood=tuple(_placed(each, found) for each in unknown))
@@ -273,14 +273,10 @@ def _preemption_gaps(
 def _turns(partitions: Sequence[Partition], kind: str, where: str) -> list[NotUnderstood]:
     """Name the partitions whose jobs would share CPUs, in turns or at once, under ``PreemptMode=GANG``."""
     effect = "no two of its jobs share a CPU here, at once or in turns (as under OverSubscribe=FORCE:1)"
+    alone = re.compile("no|exclusive|.*:1")
     told = gaps_of(
-        (
-            not re.fullmatch("no|exclusive.*|.*:1", each.oversubscribe),
-            f"partition {each.name} OverSubscribe",
-            each.oversubscribe,
-            effect,
-        )
-        for each in partitions
+        (not alone.fullmatch(one.oversubscribe), f"partition {one.name} OverSubscribe", one.oversubscribe, effect)
+        for one in partitions
     )
     reach = {each.name: set(expand_nodes(each.nodes)) for each in partitions if kind == "partition_prio"}
     effect = "Slurm lets their jobs run on the same CPUs at once; here they wait for each other"
@@ -303,7 +299,7 @@ _NOT_PREEMPTED = {
 
 def _scheduler(found: Configuration, unknown: list[NotUnderstood]) -> Scheduler:
     """Read SchedulerType and SchedulerParameters; adds what is not modelled."""
-    where = found.where.get("schedulerparameters", "slurm.conf")
+    where = found.where.get("schedulerparameters", "")
     kind = found.settings.get("schedulertype", "sched/backfill").removeprefix("sched/")
     told = [(kind not in ("backfill", "builtin"), "SchedulerType", kind, "backfill is taken in its place")]
     # Of a parameter that is a word alone the value is the word.
@@ -317,7 +313,7 @@ def _scheduler(found: Configuration, unknown: list[NotUnderstood]) -> Scheduler:
     told += [(True, f"SchedulerParameters {name}", given[name], effect) for name in odd]
     off = given.get("sched_interval", "").startswith("-")
     told += [(off, "SchedulerParameters sched_interval", "-1", "the main scheduler is off in Slurm, but not here")]
-    unknown += gaps + gaps_of(told, where)
+    unknown += gaps + gaps_of(told)
     return Scheduler(backfill=kind != "builtin" and not given.get("bf_interval", "").startswith("-"), **values)
 
 
@@ -360,7 +356,9 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
     values["memory"] = (not given and kind != "linear") or any("memory" in word for word in given)
     values["pack_nodes"], values["lln"] = "cr_pack_nodes" in given, "cr_lln" in given
     # topology.yaml stands above the plugin (topology.yaml(5)).
-    plugin = "tree" if found.topology[0].endswith(".yaml") else get("topologyplugin", "").removeprefix("topology/")
+    plugin = get("topologyplugin", "").removeprefix("topology/")
+    if found.topology[0].endswith(".yaml"):
+        plugin = "block" if re.search(r"(?m)^\s*block:", found.topology[1]) else "tree"
     values["topology"] = plugin if plugin in ("tree", "block") and found.network else "none"
     threads = any(node.get("threadspercore", "1") != "1" for node in found.nodes)
     of, network = "SelectTypeParameters", words(get("topologyparam", ""))
@@ -416,12 +414,10 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     """Read a partition's line; adds what is not modelled."""
     name = record["partitionname"]
     values, gaps = taken(PARTITION, record, lambda _: record["_where"], f"partition {name} ")
-    unknown += gaps + unlisted(record, PARTITION, NO_EFFECT["partition"], f"partition {name}")
+    unknown += gaps + unlisted(record, PARTITION, "partition", f"partition {name}")
     effect = "not counted as billing: limits on it bind later, and its use costs less of a share, than in Slurm"
-    unknown += [
-        NotUnderstood(setting=f"partition {name} tresbillingweights", value=tres, where=record["_where"], effect=effect)
-        for tres in sorted(values.get("billing_weights", {}).keys() - set(TRES))
-    ]
+    odd = sorted(values.get("billing_weights", {}).keys() - set(TRES))
+    unknown += gaps_of(((True, f"partition {name} tresbillingweights", one, effect) for one in odd), record["_where"])
     try:
         return Partition(name=name, **values)
     except ValidationError as error:
@@ -448,5 +444,6 @@ def read_reservation(record: Record, tz: str | None) -> Reservation:
     nodes = "" if record.get("nodes", "") in ("(null)", "") else record["nodes"]
     return Reservation(
         name=record["reservationname"], start=moment("starttime"), end=moment("endtime"),
-        nodes="" if of_cores(record) else nodes, flags=names("flags"), users=names("users"), accounts=names("accounts"),
+        nodes="" if "coreids" in record else nodes,
+        flags=names("flags"), users=names("users"), accounts=names("accounts"),
     )  # fmt: skip
