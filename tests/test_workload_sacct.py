@@ -388,6 +388,22 @@ def test_a_submit_line_tells_what_no_field_does(text, found):
     assert read_line(text)[-5:] == found
 
 
+def test_all_memory_of_a_node(tmp_path):
+    """``--mem=0``, by the command or, as Slurm wrote it before 22.05, by ReqMem; not where a log tells no request."""
+    rows = [
+        line("1", ReqMem="16000M") + "|sbatch --mem=0 a.sh",
+        line("2", ReqMem="0n") + "|",
+        line("3") + "|sbatch a.sh",
+    ]
+    path = tmp_path / "jobs.psv"
+    path.write_text("\n".join([f"{HEADER}|SubmitLine", *rows]) + "\n")
+    read = import_log(path, "sacct", tz="UTC")
+    assert read.jobs["all_memory"].tolist() == [True, True, False]
+    assert any("2 jobs asked for all memory" in note for note in read.notes)
+    path.write_text("\n".join([HEADER, line("2", ReqMem="", ReqTRES="")]) + "\n")
+    assert "all_memory" not in import_log(path, "sacct", tz="UTC").jobs
+
+
 def test_what_no_policy_goes_by_is_said(tmp_path):
     """Nodes asked for by name and the like, a list of partitions; an option of the script is none of the job."""
     asked = "-p p,q -w n1", "--exclud=n2 -s -w n1", "-n 4"

@@ -138,6 +138,7 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
     low, high = _nodes(options)
     gpus, model = _gpus(options)
     whole = options.get("exclusive") == "1"
+    all_memory = bool(re.fullmatch(r"0+[KMGT]?", options.get("mem", ""), re.IGNORECASE))
     if tasks := _whole(options, "ntasks-per-gpu"):
         n = n or tasks * (gpus["gpus"] or gpus["gpus-per-node"] * max(low, 1))
         gpus["gpus"] = gpus["gpus"] or (0 if gpus["gpus-per-node"] else n // tasks)
@@ -147,7 +148,7 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
     if cpus and (n or least) * (c or 1) != cpus:
         n, c = _completed(n, c, least if low or wide else 0, cpus)
         if not n:
-            return Asked(gpu_type=model, exclusive=whole)
+            return Asked(gpu_type=model, exclusive=whole, all_memory=all_memory)
     n, c = n or least, c or 1
     stated = max(min(low, n), 1)
     low = max(stated, -(-n // wide) if wide else 1)
@@ -169,7 +170,7 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         gpus_per_node=0 if gpus["gpus-per-task"] else gpus["gpus-per-node"],
         gpu_type=model,
         exclusive=whole,
-        all_memory=bool(re.fullmatch(r"0+[KMGT]?", options.get("mem", ""), re.IGNORECASE)),
+        all_memory=all_memory,
     )
     return asked if asked.gpus_per_task or asked.gpus_per_node else _shared_out(asked, gpus["gpus"])
 
@@ -196,7 +197,7 @@ def _shared_out(asked: Asked, gpus: int) -> Asked:
         return asked._replace(gpus_per_task=gpus // n)
     k = n // gpus
     if n % gpus or asked.tasks_per_node % k:
-        return Asked(gpu_type=asked.gpu_type, exclusive=asked.exclusive)
+        return Asked(gpu_type=asked.gpu_type, exclusive=asked.exclusive, all_memory=asked.all_memory)
     return asked._replace(
         n_tasks=gpus,
         cpus_per_task=asked.cpus_per_task * k,

@@ -266,11 +266,13 @@ def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -
     # Of such a job ReqTRES counts the memory of one node, and GPUs that it asked for by the node.
     memory = np.where(spread, got["mem"], asked["mem"]) / n_nodes
     of_node = spread & (got["mem"] > asked["mem"])
+    all_memory = np.zeros(len(n_nodes), bool)
     if (text := log.pick("ReqMem")) is not None:
         mb, per = by_value(text, slurm_memory, [float, object])
         ledger.refuse(np.isnan(mb), "ReqMem", text, "memory such as 500M, 4Gn or 4000Mc")
         memory = _first(memory, np.select([per == "node", per == "cpu"], [mb, mb * cpus], mb / n_nodes))
         of_node |= per == "node"
+        all_memory = text.str.contains(r"^\s*0+[KMGTnc]*\s*$").to_numpy(bool) & (got["mem"] > 0)
     memory = _first(memory, got["mem"] / n_nodes)
     whole = (memory == 0) & (got["mem"] > 0)
     memory = np.where(whole, got["mem"] / n_nodes, memory)
@@ -278,7 +280,7 @@ def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -
     amounts = {"n_nodes": n_nodes, "cpus_per_node": cpus, "mem_mb_per_node": np.ceil(np.nan_to_num(memory))}
     asked["gpu"] = np.where(spread & (got["gpu"] > asked["gpu"]), got["gpu"], asked["gpu"])
     gpus, uneven = _gpus(log, asked, got, n_nodes)
-    return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, whole, uneven)
+    return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, all_memory, uneven)
 
 
 def _gpus(
