@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 
-import numpy as np
-
 from procure.errors import ArgumentError
 from procure.text import nearest
 from procure.window.board import Board, compiled, make_board
