@@ -166,7 +166,9 @@ def test_names_in_a_queue_are_only_names(tmp_path, monkeypatch):
         Path("squeue.txt").write_text("\n".join([names, row.format(name)]))
         known = ("--model", "site.model", "--state", "squeue.txt")
         harmless("queue", "watch", *known, "--user", name)
-        harmless("queue", "predict", *known, "--cpus", 4, "--time", "1:00:00", "--partition", name)
+        for more in ((), ("--what-if",)) if name is NAMES[1] else ((),):
+            asked = ("--cpus", 4, "--time", "1:00:00", "--partition", name)
+            harmless("queue", "predict", *known, *asked, *more)
     harmless("queue", "train", "jobs.parquet", "--update", "site.model", "--out", f"{EVIL}.model")
 
 

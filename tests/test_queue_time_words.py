@@ -134,6 +134,28 @@ def test_what_remains_is_the_rest_of_both_curves(seed: int, waited: float) -> No
             assert pooled(waited + left.curve[0, place]) == pytest.approx(gone + (1 - gone) * level, abs=0.01)
 
 
+def test_ways_stay_within_what_jobs_of_the_partition_asked_for(site) -> None:  # type: ignore[no-untyped-def]
+    """No way but the one asked for has a longer limit than any job of its partition had."""
+    jobs = site.history
+    for limit in (3600, int(0.9 * jobs["requested_time"].max())):
+        rows = answers.what_if(site, Request(16, limit, partition="batch"), queue_of(site))
+        for way in rows[~rows["as_asked"]].itertuples():
+            assert way.requested_time <= jobs.loc[jobs["partition"] == way.partition, "requested_time"].max()
+        assert len(rows) > 1
+
+
+def test_what_if_repeats_the_answer_for_the_job_as_asked(site) -> None:  # type: ignore[no-untyped-def]
+    """The row of the job as it was asked for has the intervals and the chance that the answer has, doubt included."""
+    state = queue_of(site)
+    asked = Request(3, 777, partition="batch", user="nobody-yet")
+    said = answers.predict_queue(site, asked, state, deadline=600.0)
+    assert len(said["caution"]) >= 2
+    rows = answers.what_if(site, asked, state, 600.0)
+    one = rows[rows["as_asked"]].iloc[0]
+    for name in ("median", "lower_50", "upper_50", "lower_90", "upper_90", "p_before_deadline"):
+        assert one[name] == pytest.approx(said[name], rel=1e-6, abs=1e-6), name
+
+
 def test_a_model_file_keeps_what_the_features_need() -> None:
     """The last 30,000 jobs; of a busier site those of the last eight days, up to 100,000."""
 

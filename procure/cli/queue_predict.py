@@ -15,9 +15,9 @@ from rich.console import Console
 
 from procure.cli import common
 from procure.cli.queue_options import ModelOption, TzOption, deadline_of
+from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store
-from procure.queue_time.answer import predict_queue
 from procure.queue_time.explain import age_of
 from procure.queue_time.script import read_script
 from procure.queue_time.state import HELD, live_state, read_state
@@ -43,6 +43,7 @@ def predict(
     deadline: Annotated[str | None, typer.Option(help="Chance of a start by then: 2h, or 2026-11-22T08:00.")] = None,
     state: Annotated[Path | None, typer.Option(help="What squeue printed; see the how-to.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Ask squeue now.")] = False,
+    what_if: Annotated[bool, typer.Option("--what-if", help="Rank other sizes, times and partitions.")] = False,
     tz: TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -53,7 +54,7 @@ def predict(
     Examples:
     procure queue predict job.sh --model site.model --live
     procure queue predict --model site.model --cpus 16 --mem 64G --time 8:00:00 --deadline 2h
-    procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt
+    procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt --what-if
     """
     site = store.load(model)
     given: dict[str, Any] = {"cpus": cpus, "gpus": gpus}
@@ -83,13 +84,35 @@ def predict(
     elif queue.empty and state is not None:
         common.note(f"{state} lists no jobs: assuming an empty queue at the end of the model's log")
     seconds = deadline_of(deadline, now, tz)
-    said = predict_queue(site, request, queue, now=now, deadline=seconds)
+    if what_if:
+        choices = answers.what_if(site, request, queue, seconds, now)
+        shown = _choices(choices, deadline is not None) if output is common.Format.TABLE else choices
+        common.print_table(shown, output, "the same work, soonest first")
+        return
+    said = answers.predict_queue(site, request, queue, now=now, deadline=seconds)
     if output is common.Format.TABLE:
         _print_answer(said)
     elif output is common.Format.CSV:
         common.print_record(said | {name: " ".join(said[name]) for name in ("because", "caution")}, output)
     else:
         common.print_record(said, output)
+
+
+def _choices(choices: pd.DataFrame, deadline: bool) -> pd.DataFrame:
+    """Return the ways to ask for the same work as people read them."""
+
+    def between(share: int) -> list[str]:
+        return [_between(one, share) for one in choices.to_dict("records")]
+
+    shown = choices[["cpus"]].assign(limit=[_limit(seconds) for seconds in choices["requested_time"]])
+    if choices["partition"].astype(bool).any():
+        shown = shown.assign(partition=choices["partition"])
+    shown = shown.assign(
+        **{"median wait": choices["median"].map(roughly), "1 in 2": between(50), "9 in 10": between(90)}
+    )
+    if deadline:
+        shown = shown.assign(**{"in time": [f"{one:.0%}" for one in choices["p_before_deadline"]]})
+    return shown.assign(as_asked=choices["as_asked"])
 
 
 def _limit(seconds: int) -> str:

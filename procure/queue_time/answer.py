@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,17 @@ import pandas as pd
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.explain import Caution, because, cautions, doubt_of
 from procure.queue_time.log import Log
-from procure.queue_time.predict import Request, Situation, check_request, read_off, situation, widened
+from procure.queue_time.predict import (
+    Request,
+    Situation,
+    can_run,
+    check_request,
+    partition_of,
+    read_off,
+    situation,
+    usual_partition,
+    widened,
+)
 from procure.queue_time.store import SiteModel, load
 
 
@@ -82,3 +93,43 @@ def forecasts(
     careful = [cautions(site, asked, here, place, state) for place, asked in enumerate(requests)]
     doubts = np.array([doubt_of(one) for one in careful])
     return here, careful, widened(site.model.distribution(here.features), doubts)
+
+
+def what_if(
+    site: SiteModel,
+    request: Request,
+    state: pd.DataFrame | None = None,
+    deadline: float | None = None,
+    now: int | None = None,
+) -> pd.DataFrame:
+    """Rank the same work in other sizes, times and partitions by its expected start.
+
+    Sizes keep CPUs × time; the soonest median is first. No way has a longer limit than any job of the partition asked
+    for in the history that the model keeps, unless the job as asked has.
+    """
+    choices = [request]
+    for factor in (0.25, 0.5, 2, 4):
+        cpus = max(1, round(request.cpus * factor))
+        time = max(60, round(request.requested_time * request.cpus / cpus)) if request.requested_time else 0
+        choices.append(replace(request, cpus=cpus, nodes=min(request.nodes, cpus), requested_time=time))
+    if request.requested_time:
+        choices += [replace(request, requested_time=max(60, request.requested_time // d)) for d in (2, 4)]
+    choices += [
+        replace(request, partition=name)
+        for name in site.partitions[:6]
+        if name and name != (request.partition or usual_partition(site))
+    ]
+    longest = site.history.groupby("partition")["requested_time"].max()
+    choices = [
+        one
+        for one in dict.fromkeys(choices)
+        if one == request
+        or (can_run(site, one, state) and one.requested_time <= longest.get(partition_of(site, one.partition), 0))
+    ]
+    _, _, said = forecasts(site, choices, state, now)
+    rows = []
+    for place, choice in enumerate(choices):
+        expected = read_off(said, place, deadline)
+        asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
+        rows.append(asked | expected | {"as_asked": choice == request})
+    return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)

@@ -96,6 +96,15 @@ def check_request(site: SiteModel, request: Request, state: pd.DataFrame | None 
         raise TableError(f"unknown partition {request.partition!r}; {nearest(request.partition, known)}")
 
 
+def can_run(site: SiteModel, request: Request, state: pd.DataFrame | None = None) -> bool:
+    """Return whether `check_request` refuses nothing."""
+    try:
+        check_request(site, request, state)
+    except TableError:
+        return False
+    return True
+
+
 def moment_of(site: SiteModel, state: pd.DataFrame | None = None) -> int:
     """Return the Unix second just after what is known last: of the queue, else of the model's history."""
     if state is None or state.empty:
