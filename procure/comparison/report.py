@@ -1,15 +1,19 @@
-"""A comparison as one self-contained HTML file: tables and tests."""
+"""A comparison as one self-contained HTML file: tables, box plots, tests."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
-from procure.comparison.side_by_side import Comparison
+from procure.comparison.side_by_side import TESTED, Comparison
 from procure.page.html import render, write_page
 from procure.page.names import heading, shown, unit_of
-from procure.text import duration
+from procure.page.vega import box, records, still, time_axis
+from procure.text import counted, duration
 
 _MAIN = (
     "policy rank score mean_wait_time median_wait_time p95_wait_time max_wait_time widest_wait_time "
@@ -27,6 +31,7 @@ def write_report(comparison: Comparison, path: str | Path, about: str) -> Path:
         lines=_answer(comparison.table, in_parts=not comparison.parts.empty),
         main=comparison.table[_MAIN],
         tests=with_units(comparison.tests),
+        spreads=[] if comparison.parts.empty else [_spread(comparison, metric) for metric in TESTED],
         mean_waits=mean_waits,
         every_metric=_every_metric,
     )
@@ -42,8 +47,8 @@ def _answer(table: pd.DataFrame, in_parts: bool) -> list[tuple[str, str]]:
     if waits.isna().all():
         return [("no job ran under any policy", "side")]
     best, first = table.loc[waits.idxmin()], table.iloc[0]
-    apart = "tests" if in_parts else "side"
-    lines = [(f"jobs wait least under {best['policy']}: {duration(best['mean_wait_time'])} on average", "side")]
+    spread, apart = ("spread-1", "tests") if in_parts else ("side", "side")
+    lines = [(f"jobs wait least under {best['policy']}: {duration(best['mean_wait_time'])} on average", spread)]
     if best["policy"] != first["policy"]:
         lines.append((f"under {first['policy']}, the first one named, {duration(first['mean_wait_time'])}", apart))
     leaders = table.loc[table["rank"] == table["rank"].min(), "policy"].tolist()
@@ -61,6 +66,35 @@ def with_units(tests: pd.DataFrame) -> pd.DataFrame:
     for name in ("difference", "low", "high"):
         told[name] = [shown(value, unit_of(metric)) for value, metric in zip(tests[name], tests["metric"], strict=True)]
     return told.assign(metric=[heading(one) for one in tests["metric"]])
+
+
+def box_plots(values: pd.DataFrame, name: str, label: str, whole: Sequence[float] = ()) -> Markup:
+    """Draw a box per column, and a diamond at the value of the whole workload, as SVG whose ids begin with ``name``."""
+    groups = [str(one) for one in values]
+    known = [values[one].dropna().to_numpy(float) for one in values]
+    rows = [row for group, held in zip(groups, known, strict=True) for row in records(value=held, group=group)]
+    every = np.concatenate([*known, np.asarray(whole, float)])
+    spec = box(rows, groups, time_axis(label, every) if unit_of(name) == "s" else {"title": label})
+    mark = spec.pop("mark")
+    diamond = {"type": "point", "shape": "diamond", "filled": True, "size": 70, "color": "black"}
+    layers = [{"data": spec.pop("data"), "mark": mark}]
+    if len(whole):
+        at = records(value=whole, group=groups, what="the whole workload, as logged")
+        layers.append({"data": {"values": at}, "mark": diamond, "encoding": {
+            "shape": {"field": "what", "scale": {"range": ["diamond"]}}}})  # fmt: skip
+    return still(name, f"{label} under each policy", spec | {"layer": layers})
+
+
+def _spread(comparison: Comparison, metric: str) -> dict[str, object]:
+    values = comparison.parts.pivot_table(index="part", columns="policy", values=metric)
+    label = heading(metric)
+    return {
+        "label": label,
+        "drawn": f"{counted(len(values), 'slice')} of the workload, each from an empty system",
+        "chart": box_plots(
+            values[list(comparison.table["policy"])], metric, label, comparison.table[metric].to_numpy(float)
+        ),
+    }
 
 
 def mean_waits(frame: pd.DataFrame) -> pd.DataFrame:
