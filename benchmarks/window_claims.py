@@ -120,7 +120,7 @@ def front(jobs: pd.DataFrame, lengths: list[int]) -> None:
         "published FCFS, reproduced": front_point(jobs, lambda: published_queue(False)),
         "published BF, reproduced": front_point(jobs, lambda: published_queue(True)),
         "`easy:exclusive=true`": front_point(jobs, "easy:exclusive=true"),
-        "`fcfs:place=closest`": front_point(jobs, "fcfs:place=closest"),
+        "`closest:queue=fcfs`": front_point(jobs, "closest:queue=fcfs"),
         "`closest`": front_point(jobs, "closest"),
     }
     for length in lengths:

@@ -112,7 +112,7 @@ def test_closest_starts_jobs_when_the_queue_does(queue):
         tree = FatTree(*(int(x) for x in rng.integers(1, 4, 3)))
         nodes = make_nodes(tree.pods, tree.leaves, tree.nodes)
         jobs = random_jobs(rng, len(tree))
-        schedule = simulate(jobs, nodes, f"{queue}:place=closest").schedule
+        schedule = simulate(jobs, nodes, f"closest:queue={queue}").schedule
         plain = simulate(jobs, nodes, queue, parameters={"exclusive": True}).schedule
         assert schedule["start_time"].tolist() == plain["start_time"].tolist(), case
         if queue == "fcfs":  # starts are in the table's order, so that what was idle is known

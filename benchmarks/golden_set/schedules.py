@@ -32,7 +32,7 @@ VARIED = (
 VARIED_ON_TREE = (
     "any:queue_depth=3", "tiers:hold_reserved_links=true",
     "tiers:queue_depth=5", "isolated:hold_reserved_links=true", "isolated:uplinks=2,spines=1,bound=50",
-    "fcfs:place=closest", *(f"window:method={m}" for m in ("seq", "greedy", "exact", "sa")),
+    "closest:queue=fcfs", *(f"window:method={m}" for m in ("seq", "greedy", "exact", "sa")),
     "window:method=sa-published", "window:length=60,solve_time=2", "easy:place=closest", "easy:place=isolated",
 )  # fmt: skip
 GOES = {

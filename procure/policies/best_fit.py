@@ -117,6 +117,10 @@ def best_fit_of_node(state, own):
     return _best_pair(state, own, True)
 
 
+def _own(state: State) -> BestFitOwn:
+    return BestFitOwn(np.zeros(len(state.free_cpus)), np.zeros(len(state.shapes.cpus), np.int64), np.zeros(1, np.int64))
+
+
 class BestFit(Parameters):
     """Parameters of `best_fit`."""
 
@@ -126,14 +130,16 @@ class BestFit(Parameters):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        own = BestFitOwn(
-            np.zeros(len(state.free_cpus)), np.zeros(len(state.shapes.cpus), np.int64), np.zeros(1, np.int64)
-        )
-        return compiled(type(self).rule, own)
+        return compiled(best_fit, _own(state))
 
 
-class BestFitOfNode(BestFit):
+class BestFitOfNode(Parameters):
     """Parameters of `best_fit_of_node`."""
 
     rule: ClassVar = best_fit_of_node
     plans: ClassVar[bool] = False
+    takes_tasks: ClassVar[bool] = True
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run."""
+        return compiled(best_fit_of_node, _own(state))

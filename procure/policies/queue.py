@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -66,14 +67,22 @@ class Strict(Composed):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        rule = type(self).rule
-        scheduler = self.make_scheduler(state, self.order, by_shape=rule is skipping)
-        own = QueueOwn(scheduler, np.full(2, -1, np.int64))
-        return compiled(rule, own, self.columns(state, scheduler.place))
+        return make_queue(self, state, strict)
 
 
-class Skipping(Strict):
+class Skipping(Composed):
     """Parameters of `skipping`."""
 
     rule: ClassVar = skipping
     plans: ClassVar[bool] = False
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run."""
+        return make_queue(self, state, skipping)
+
+
+def make_queue(parameters: Composed, state: State, rule: Callable) -> CompiledPolicy:
+    """Make the policy of one run by `strict` or `skipping`."""
+    scheduler = parameters.make_scheduler(state, parameters.order, by_shape=rule is skipping)
+    own = QueueOwn(scheduler, np.full(2, -1, np.int64))
+    return compiled(rule, own, parameters.columns(state, scheduler.place))

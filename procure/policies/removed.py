@@ -4,7 +4,6 @@ from __future__ import annotations
 
 REMOVED = {
     "as-logged": "its learned holds told 2 to 8 % of the waiting of later jobs; rules has what a fit keeps",
-    "closest:queue": "without it jobs overtake; fcfs:place=closest lets none",
     "easy:depth": "easy reserves for the first job, conservative for every one",
     **dict.fromkeys(("conservative:quantile", "easy:quantile"), "estimates are means of the history; leave it out"),
     **dict.fromkeys(

@@ -3,7 +3,7 @@
 from procure.policies.entries import Entry
 
 CLOSEST = Entry(
-    "procure.policies.easy:Easy",
+    "procure.window.policies:Closest",
     "easy, exclusive, on a fat-tree: each job at the start along the idle nodes with the fewest hops",
     True,
     True,

@@ -9,7 +9,9 @@ import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from procure.errors import TableError
-from procure.policies.parameters import in_folder
+from procure.policies.easy import Easy
+from procure.policies.parameters import OneOf, in_folder
+from procure.policies.queue import make_queue, strict
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.simulator.drive import CompiledPolicy, Policy
 from procure.simulator.state import State
@@ -52,6 +54,19 @@ class ClosestPlace(OnTree):
     def make_picker(self, state: State) -> Any:
         """Make what picks the nodes of a job."""
         return make_closest(self.make_tree(state))
+
+
+class Closest(Easy):
+    """Parameters of `easy` on the closest nodes."""
+
+    takes_tasks: ClassVar[bool] = False
+    queue: Annotated[str, OneOf(("easy", "fcfs"))] = Field(
+        "easy", description="whether jobs may overtake the first one without delaying it"
+    )
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run."""
+        return super().make(state) if self.queue == "easy" else make_queue(self, state, strict)
 
 
 class Windows(OnTree):
