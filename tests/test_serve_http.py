@@ -191,15 +191,21 @@ def test_a_header_is_believed_from_the_proxy_alone(place: Place) -> None:
 
 
 def test_a_caller_sees_own_jobs_only(app: Any) -> None:
-    """`/v1/pending` is what `queue watch` says of the caller, and nothing of another's jobs."""
+    """`/v1/pending` is what `queue watch` says of the caller; another's job is one that is not there."""
     snapshot = app.live.snapshot
     waiting = snapshot.open[snapshot.open["start_time"].isna()]
     assert set(waiting["user"]) > {ME}
-    _, found = ask_json(app, "/v1/pending", client=MINE)
+    status, found = ask_json(app, "/v1/pending", client=MINE)
     want = pending_waits(snapshot.site, snapshot.open, ME, snapshot.now)
     assert [job["job_id"] for job in found["jobs"]] == want["job_id"].to_list()
-    theirs = waiting.loc[waiting["user"] != ME, "job_id"]
-    assert not set(theirs) & {job["job_id"] for job in found["jobs"]}
+    mine = waiting.loc[waiting["user"] == ME, "job_id"].iloc[-1]
+    status, one = ask_json(app, f"/v1/jobs/{mine}", client=MINE)
+    assert (status, one["state"]) == (200, "waits")
+    assert one["forecast"]["median_s"] == pytest.approx(found["jobs"][-1]["median_s"])
+    theirs = waiting.loc[waiting["user"] != ME, "job_id"].iloc[0]
+    nothing = ask_json(app, "/v1/jobs/999999", client=MINE)
+    assert ask_json(app, f"/v1/jobs/{theirs}", client=MINE) == nothing and nothing[0] == 404
+    assert ask_json(app, f"/v1/jobs/{mine}")[0] == 403
 
 
 @pytest.mark.parametrize(

@@ -237,12 +237,17 @@ def widened(said: Distribution, doubt: np.ndarray | float) -> Distribution:
 
 
 def pending_waits(
-    site: SiteModel, state: pd.DataFrame, user: str, now: int | None = None, most: int | None = None
+    site: SiteModel,
+    state: pd.DataFrame,
+    user: str,
+    now: int | None = None,
+    most: int | None = None,
+    job_id: str | None = None,
 ) -> pd.DataFrame:
     """Predict when a user's pending jobs start, given how long each has waited.
 
-    All of them, or the first ``most``. A job is never stated to start before one of the same request that was submitted
-    before it: each of its quantiles is at least that of the other.
+    All of them, the first ``most``, or the one of a ``job_id``. In a list a job is never stated to start before one of
+    the same request that was submitted before it: each of its quantiles is at least that of the other.
 
     Returns
     -------
@@ -255,7 +260,7 @@ def pending_waits(
     log = read_jobs(table)
     waits, submit = (log.left == NEVER) & (log.submit <= now - log.origin), log.submit + log.origin
     names = table["job_id"].astype(str).to_numpy()[log.order]
-    mine = waits & (table["user"] == user).to_numpy()[log.order]
+    mine = waits & (table["user"] == user).to_numpy()[log.order] & (names == (job_id or names))
     looked_at = np.flatnonzero(mine)[:most]
     submitted = features_of(log, log.take(log.order[looked_at]), site.seen)
     rows, soonest = [], dict[tuple[Any, ...], np.ndarray]()

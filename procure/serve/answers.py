@@ -44,7 +44,7 @@ class Snapshot:
         self.table = table[table["submit_time"] <= now].reset_index(drop=True)
         self.log = read_jobs(self.table)
         self.kept: dict[Request, Answer] = {}
-        self.mine: dict[str, tuple[list[Answer], int]] = {}
+        self.mine: dict[tuple[str, str | None], tuple[list[Answer], int]] = {}
         self.open = self.table[self.table["end_time"].isna()].reset_index(drop=True)
         self.open["job_id"] = self.open["job_id"].astype(str)
         self.partitions = self.open[["partition"]].drop_duplicates().astype(object)  # of Python's texts: read quickly
@@ -92,16 +92,17 @@ class Snapshot:
             )
         return found
 
-    def pending(self, user: str) -> tuple[list[Answer], int]:
-        """Return when a user's waiting jobs may start, as `procure queue watch` says it.
+    def pending(self, user: str, job_id: str | None = None) -> tuple[list[Answer], int]:
+        """Return when a user's waiting jobs, or one of them, may start, as `procure queue watch` says it.
 
         Beside it, how many there are; at most `MOST_PENDING` are looked at.
         """
         mine = self.open[(self.open["user"] == user) & self.open["start_time"].isna()]
+        mine = mine if job_id is None else mine[mine["job_id"] == job_id]
         if mine.empty:
             return [], 0
         site = replace(self.site, history=self.table[self.table["end_time"].notna()])
-        found = pending_waits(site, self.open, user, self.now, MOST_PENDING)
+        found = pending_waits(site, self.open, user, self.now, MOST_PENDING, job_id)
         jobs = mine.drop_duplicates("job_id", keep="last").set_index("job_id").loc[found["job_id"]]
         asked = [(Request.of(job), self.now) for job in jobs.itertuples(index=False)]
         ends = ["lower_90", "lower_50", "median", "upper_50", "upper_90"]
@@ -114,6 +115,17 @@ class Snapshot:
             for row in found.to_dict("records")
         ]
         return rows, len(mine)
+
+    def job(self, user: str, job_id: str) -> dict[str, Any] | None:
+        """Return the state and times of a user's job; None where the user has no such job."""
+        mine = self.table[(self.table["user"] == user) & (self.table["job_id"].astype(str) == job_id)]
+        if mine.empty:
+            return None
+        job = mine.iloc[-1]
+        start, end = (None if pd.isna(job[name]) else int(job[name]) for name in ("start_time", "end_time"))
+        state = "ended" if end is not None else "waits" if start is None else "runs"
+        about = {"job_id": job_id, "state": state, "submit_time": int(job["submit_time"])}
+        return about | {"start_time": start, "end_time": end}
 
     def totals(self) -> list[dict[str, Any]]:
         """Return what waits and runs in each partition: jobs and CPUs, nobody's name."""

@@ -190,6 +190,13 @@ class Pages:
         """When may my waiting jobs start?"""
         return told(asked, await self.live.pending(user), lines_of_jobs)
 
+    async def job(self, user: User, id: str) -> Response:
+        """Say what is known of one job of the caller; of another's, as of one that is not there, nothing."""
+        found = await self.live.job(user, id)
+        if found is None:
+            raise HTTPException(404, "you have no such job that waits, runs, or ended lately")
+        return json_of(found)
+
     async def queue(self) -> Response:
         """What waits and runs, by partition."""
         live, snapshot = self.live, self.live.known()
@@ -250,8 +257,8 @@ def application(place: Place) -> tuple[Guard, Live]:
     )
     hidden: dict[str, Callable[..., Any]] = {"/": pages.page, "/page.js": pages.file, "/page.css": pages.file}
     shown: dict[str, Callable[..., Any]] = {
-        "/v1/predict": pages.predict, "/v1/advice": pages.advice, "/v1/pending": pages.pending,
-        "/v1/queue": pages.queue, "/v1/honesty": pages.honesty,
+        "/v1/predict": pages.predict, "/v1/advice": pages.advice, "/v1/jobs/{id}": pages.job,
+        "/v1/pending": pages.pending, "/v1/queue": pages.queue, "/v1/honesty": pages.honesty,
         "/health": pages.health, "/ready": pages.ready, "/metrics": pages.show_metrics,
     }  # fmt: skip
     for path, handler in (hidden | shown).items():

@@ -162,16 +162,23 @@ class Live:
         about = {"model": self.model_facts(), "state_age_s": self.state_age()}
         return [one if "error" in one else one | about | {"caution": [*one["caution"], *self.stale()]} for one in found]
 
-    async def pending(self, user: str) -> dict[str, Any]:
-        """Return a user's waiting jobs, and when each may start; and how many there are."""
-        snapshot = self.known()
+    async def pending(self, user: str, job_id: str | None = None) -> dict[str, Any]:
+        """Return a user's waiting jobs, or one, and when each may start; and how many there are."""
+        snapshot, key = self.known(), (user, job_id)
         async with self.aside:
-            if user not in snapshot.mine:
+            if key not in snapshot.mine:
                 if len(snapshot.mine) >= MOST_KEPT:
                     raise HTTPException(503, "too many ask at once; ask again in a moment", {"retry-after": "1"})
-                snapshot.mine[user] = await asyncio.to_thread(snapshot.pending, user)
-        jobs, n = snapshot.mine[user]
+                snapshot.mine[key] = await asyncio.to_thread(snapshot.pending, user, job_id)
+        jobs, n = snapshot.mine[key]
         return {"user": user, "n": n, "jobs": jobs, "state_age_s": self.state_age(), "caution": self.stale()}
+
+    async def job(self, user: str, job_id: str) -> dict[str, Any] | None:
+        """Return what is known of a user's job; None where the user has no such job."""
+        found = self.known().job(user, job_id)
+        if found is not None and found["state"] == "waits":
+            found["forecast"] = next(iter((await self.pending(user, job_id))["jobs"]), None)
+        return found and found | {"state_age_s": self.state_age(), "caution": self.stale()}
 
     async def honesty(self, days: int) -> dict[str, Any]:
         """Return how the forecasts of the last days, one of `SPANS`, have held; 0 = all of them."""
