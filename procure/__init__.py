@@ -19,7 +19,7 @@ When will my job start? (stable)
 Why did jobs wait? (experimental)
     `account_waits`; `fit_site`.
 Which jobs will come? (experimental)
-    `find_patterns`, `evaluate_forecasts`.
+    `find_patterns`, `forecast_jobs`, `evaluate_forecasts`.
 What has a policy learnt to start? (experimental)
     `learn_policy` with `DayFilter` and `LearnSettings`, `evaluate_policy`, `read_policy`,
     `write_policy`.

@@ -20,6 +20,7 @@ from procure.explanation import explain as explain
 from procure.explorer import search as search
 from procure.fitting.fit import fit_site as fit_site
 from procure.forecast import find_patterns as find_patterns
+from procure.forecast.expected import forecast_jobs as forecast_jobs
 from procure.learn.judge import evaluate_policy as evaluate_policy
 from procure.learn.search import learn_policy as learn_policy
 from procure.learn.store import read_policy as read_policy

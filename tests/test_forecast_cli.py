@@ -10,7 +10,7 @@ import procure
 from procure.cli.main import app
 from procure.forecast import PatternSettings
 from procure.schemas import JOB
-from procure.tables import read
+from procure.tables import check, read
 from tests.test_forecast import MONDAY, habits
 
 RUN = CliRunner()
@@ -23,6 +23,13 @@ def jobs(tmp_path_factory):
     return str(path)
 
 
+def test_what_is_expected_is_a_job_table(jobs):
+    moment = MONDAY + 15 * 86_400
+    table = check(procure.forecast_jobs(read(jobs, JOB), 2, at=moment, confidence="hazard").table, JOB)
+    assert len(table) and table["submit_time"].between(moment, moment + 2 * 86_400).all()
+    assert {"confidence", "every", "burst"} <= set(table)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -30,7 +37,7 @@ def jobs(tmp_path_factory):
         (("evaluate", "--set", "tz=Europe/Bonn"), 2, "unknown time zone"),
         (("evaluate", "--set", "zone=UTC"), 2, "zone: unknown key"),
         (("evaluate", "--report", "f.html"), 2, "--format json"),
-        (("next", "--days", "1"), 2, "find_patterns"),
+        (("next", "--days", "1"), 2, "forecast_jobs"),
     ],
 )
 def test_bad_input_is_one_error(jobs, arguments, code, message):
@@ -64,9 +71,10 @@ def test_days_follow_the_clock_of_the_zone(tmp_path):
     table = read(path, JOB)
 
     def expected(zone):
-        found = procure.find_patterns(table, PatternSettings(tz=zone), 1774699200).table()
-        days = found[found["every"] == "day"]
-        return {row.user: pd.Timestamp(row.next, unit="s").strftime("%H:%M") for row in days.itertuples()}
+        found = procure.forecast_jobs(
+            table, 1, at=1774699200, confidence="hazard", least=0, settings=PatternSettings(tz=zone)
+        )
+        return {row.user: pd.Timestamp(row.submit_time, unit="s").strftime("%H:%M") for row in found.table.itertuples()}
 
     assert expected("Europe/Berlin") == {"a": "07:00", "b": "05:30"}
     assert expected(None) == {"a": "08:00", "b": "06:30"}
