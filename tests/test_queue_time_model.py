@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.queue_time import metrics, rival, splits, store, training
+from procure.queue_time import metrics, rival, splits, store, training, trend
 from procure.queue_time.booster import fit_published
 from procure.queue_time.evaluation import evaluate, verdict
 from procure.queue_time.features import PUBLISHED, site_features
@@ -349,6 +349,26 @@ def test_the_rival_uses_nothing_that_comes_later() -> None:
     one, other = (rival.average(said, submit, each, 0) for each in (wait, later))
     np.testing.assert_array_equal(one[: at + rival.EVERY], other[: at + rival.EVERY])
     assert (one[-rival.EVERY :] != other[-rival.EVERY :]).any() and (np.diff(one, axis=1) >= 0).all()
+
+
+def test_a_trend_of_noise_is_called_noise() -> None:
+    """On waits that do not depend on the past the permutation test finds nothing, and the share of calls shows."""
+    jobs = busy_site(800, 7)
+    rng = np.random.default_rng(0)
+    jobs["start_time"] = jobs["submit_time"] + rng.integers(0, 1000, len(jobs))
+    jobs["end_time"] = jobs["start_time"] + jobs["run_time"]
+    judged = trend.judge_trend(jobs)
+    assert set(judged["method"]) == {"published", "seasonal_naive"}
+    line = judged[(judged["method"] == "published") & (judged["split"] == "random")].iloc[0]
+    assert line["p_value"] > 0.001
+    assert line["accuracy_as_published"] == (line["tp"] + line["fp"]) / line["n_test"]
+
+
+def test_balanced_accuracy_and_permutation() -> None:
+    """A perfect call is 1 and rare among shuffles."""
+    rises = np.tile([True, False], 20)
+    assert trend.balanced_accuracy(rises, rises) == 1.0
+    assert trend.permutation_p(rises, rises, 0, 199) == pytest.approx(1 / 200)
 
 
 def test_the_features_of_a_model_are_those_of_the_log(jobs: pd.DataFrame) -> None:

@@ -39,8 +39,8 @@ _NUMBER = tuple(
 class SiteModel:
     """The content of a model file.
 
-    ``about`` says when, on what and how it was trained, the site's partitions and largest job, and the
-    drift bounds; ``history`` is a job table of the last jobs.
+    ``about`` says when, on what and how it was trained, the site's partitions and largest job, the drift
+    bounds and the trend's record; ``history`` is a job table of the last jobs.
     """
 
     model: QueueTimeModel
