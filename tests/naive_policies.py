@@ -387,3 +387,25 @@ class Gaps:
 
     def answer(self, sim, j, nodes):
         return j, sim.fitting(j, sim.free(sim.running()))[: sim.jobs[j]["n"]] if sim.pool else nodes
+
+
+class Reserving(Gaps):
+    """EASY whose first ``depth`` jobs hold reservations, over dense time."""
+
+    def __init__(self, horizon, depth, backfill_key=lambda sim, j: 0, queue_key=lambda sim, j: 0):
+        super().__init__(horizon)
+        self.depth, self.backfill_key, self.queue_key = depth, backfill_key, queue_key
+
+    def __call__(self, sim):
+        queue = sorted(sim.waiting(), key=lambda j: (self.queue_key(sim, j), j))
+        first = queue[: self.depth]
+        behind = sorted(queue[self.depth :], key=lambda j: (self.backfill_key(sim, j), j))
+        for i, j in enumerate(queue[: self.depth]):
+            start, nodes = self.plan(sim, first[: i + 1])[0][j]
+            if start == sim.now:
+                return self.answer(sim, j, nodes)
+        for j in behind:
+            start, nodes = self.plan(sim, [*first, j])[0][j]
+            if start == sim.now:
+                return self.answer(sim, j, nodes)
+        return None

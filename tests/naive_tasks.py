@@ -250,6 +250,26 @@ class Plans:
         return found
 
 
+class Reserving(Plans):
+    """EASY whose first ``depth`` jobs hold reservations."""
+
+    def __init__(self, depth, key=lambda job, j: 0):
+        self.depth, self.key = depth, key
+
+    def __call__(self, sim):
+        queue = sim.waiting()
+        first = queue[: self.depth]
+        for i, j in enumerate(first):
+            start, where = self.lay(sim, first[: i + 1])[j]
+            if start == sim.now:
+                return j, where
+        for j in sorted(queue[self.depth :], key=lambda j: (self.key(sim.jobs[j], j), j)):
+            start, where = self.lay(sim, [*first, j])[j]
+            if start == sim.now:
+                return j, where
+        return None
+
+
 class EarliestGap(Plans):
     """All waiting jobs planned anew, in the order of submission."""
 

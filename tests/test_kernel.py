@@ -157,9 +157,12 @@ def test_a_class_without_its_method_is_refused():
     ("policy", "reason"),
     [
         ("conservative:hold=forecast", "conservative promises every job a start"),
+        ("easy:hold=forecast,depth=2", "one reservation"),
+        ("easy:queue_depth=9,depth=2", "one reservation"),
         ("easy:place=nowhere", "'nowhere' is not known"),
         ("isolated:place=first", "no parameter 'place'"),
-        ("conservative:place=isolated", "take easy, fcfs"),
+        ("conservative:place=isolated", "take easy with depth=1"),
+        ("easy:depth=3,place=tiers", "take easy with depth=1"),
         ("any:slowdown=0.5", "topology worth"),
     ],
 )

@@ -135,7 +135,7 @@ import procure.cli.recommend
 from procure.policies import catalog
 
 procure.recommend, procure.run_sweep, procure.simulate
-for name in ("easy:queue_depth=2", "conservative", "best-fit"):
+for name in ("easy:depth=2", "conservative", "best-fit"):
     catalog.spec(name)
 print([name for name in sys.modules if name.startswith("procure.") and name.split(".")[1] in {OPTIONAL}])
 """

@@ -58,6 +58,16 @@ def test_five_policies_differ_on_a_case_solved_on_paper(request):
     assert len({chart.partition("\n")[2] for chart in charts}) == 5
 
 
+def test_a_second_reservation_protects_the_second_job():
+    """On the same case, EASY with a depth of two gives the conservative schedule."""
+    jobs, nodes = on_paper()
+    deep = procure_run.simulate(jobs, nodes, "easy", parameters={"depth": 2})
+    assert found(deep, jobs) == found(procure_run.simulate(jobs, nodes, "conservative"), jobs)
+    shared = nodes.assign(cpus=[1, 1, 2])  # no longer a pool: reservations name their nodes
+    deep = procure_run.simulate(jobs, shared, "easy", parameters={"depth": 2})
+    assert deep.schedule["start_time"].tolist()[:3] == [0, 4, 7]
+
+
 def test_a_job_runs_as_long_as_on_the_slowest_of_its_nodes():
     """Two nodes, one at half the logged speed: 10 s become 20 on both, and 10 where only the fast one is used."""
     nodes = node_table(2, speed=[2.0, 1.0])
@@ -213,13 +223,14 @@ def test_names_and_options_that_are_wrong_say_what_is_legal():
         procure_run.simulate(jobs, nodes, "eassy")
     for options, message in [
         ({"order": "sfj"}, "did you mean sjf"),
-        ({"queue_dept": 2}, "did you mean queue_depth"),
-        ({"queue_depth": -1}, "at least 0"),
-        ({"queue_depth": "many"}, "queue_depth: .many. was given"),
-        ({"depth": 2}, "easy reserves for the first job"),
+        ({"dept": 2}, "did you mean depth"),
+        ({"depth": 0}, "at least 1"),
+        ({"depth": "many"}, "depth: .many. was given"),
+        ({"depth": 2, "by_time_only": 1}, "one reservation"),
+        ({"depth": 2, "keep": 1}, "one reservation"),
         ({"weight_age": 2}, "counts only in the order priority"),
     ]:
         with pytest.raises(TableError, match=message):
             procure_run.simulate(jobs, nodes, "easy", parameters=options)
-    with pytest.raises(TableError, match=r"fcfs: no parameter 'queue_depth'; known: exclusive.*place"):
-        catalog.spec("fcfs:queue_depth=2")
+    with pytest.raises(TableError, match=r"fcfs: no parameter 'depth'; known: exclusive.*place"):
+        catalog.spec("fcfs:depth=2")

@@ -83,6 +83,9 @@ PLANS = {
     "earliest-gap": lambda: naive.Gaps(600),
     "best-gap": lambda: naive.Gaps(600, best=True),
     "tabu:rounds=3": lambda: naive.Gaps(600, best=True, rounds=3),
+    "easy:depth=2": lambda: naive.Reserving(600, 2),
+    "easy:depth=3,order=sjf": lambda: naive.Reserving(600, 3, estimate),
+    "easy:depth=2,order=wfp3,queue_order=sjf": lambda: naive.Reserving(600, 2, wfp3, estimate),
 }
 
 MANY = int(os.environ.get("PROCURE_TEST_CASES", "150"))
@@ -144,7 +147,7 @@ def test_nobody_delays_a_job_that_waits_for_one_without_a_limit(begin):
         n_nodes=[1, 2, 3, 1],
     )  # fmt: skip
     jobs = jobs if begin else jobs.iloc[1:].reset_index(drop=True)
-    for policy in ("easy", "forecast", "conservative"):
+    for policy in ("easy", "easy:depth=2", "forecast", "conservative"):
         start, _ = found(procure_run.simulate(jobs, node_table(3), policy), jobs)
         assert start[-3:] == [begin, begin + 100, begin], policy
 
@@ -196,6 +199,8 @@ CROWDS = {
     "earliest-gap": (150, lambda: naive.Gaps(2_000)),
     "best-gap": (45, lambda: naive.Gaps(600, best=True)),
     "tabu:rounds=3": (35, lambda: naive.Gaps(600, best=True, rounds=3)),
+    "easy:depth=2": (60, lambda: naive.Reserving(1_000, 2)),
+    "easy:depth=3,order=sjf": (60, lambda: naive.Reserving(1_000, 3, estimate)),
 }
 
 

@@ -10,6 +10,9 @@ from policy_cases import as_dicts, case_for, few, found, plainly, pool_case, sha
 from procure import run as procure_run
 from procure.errors import TableError
 from procure.policies import catalog
+from procure.policies.easy import Easy
+from procure.policies.reserve import behind, make_behind
+from procure.simulator.drive import compiled
 
 pytestmark = pytest.mark.plain
 
@@ -75,3 +78,18 @@ def test_plain_loop_equals_compiled(name):
             plain = procure_run.simulate(jobs, nodes, plainly(name)())
             assert found(quick, jobs) == found(plain, jobs)
             assert quick.metrics == plain.metrics
+
+
+def test_depth_one_by_plan_equals_the_shadow_rule():
+    """EASY by planning one reservation on the profile is EASY by shadow time and extra nodes, in a pool."""
+
+    class Planned(Easy):
+        def make(self, state):
+            scheduler = self.make_scheduler(state, self.order)
+            return compiled(behind, make_behind(state, scheduler, self.make_order(state, self.queue_order), 1))
+
+    for seed in range(few(15)):
+        for order in ("fcfs", "sjf"):
+            jobs, nodes = pool_case(np.random.default_rng(seed))
+            quick = procure_run.simulate(jobs, nodes, Easy(order=order))
+            assert found(procure_run.simulate(jobs, nodes, Planned(order=order)), jobs) == found(quick, jobs)

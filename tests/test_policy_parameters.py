@@ -39,28 +39,28 @@ def test_every_policy_says_what_it_takes(name):
 
 def test_labels_are_one_way_to_write_a_policy():
     """Whatever the order, spaces and defaults written out, equal parameters give one label."""
-    label = catalog.spec("easy: queue_depth=4, order=sjf").label
-    assert label == catalog.spec("easy:order=sjf,queue_depth=4,fit=first").label == "easy:order=sjf,queue_depth=4"
-    assert catalog.spec("easy", {"queue_depth": 4, "order": "sjf"}).label == label
+    label = catalog.spec("easy: depth=4, order=sjf").label
+    assert label == catalog.spec("easy:order=sjf,depth=4,fit=first").label == "easy:order=sjf,depth=4"
+    assert catalog.spec("easy", {"depth": 4, "order": "sjf"}).label == label
     assert catalog.spec("priority:weight_age=0.1").label == "priority:weight_age=0.1"
-    assert catalog.split_list("fcfs, easy:queue_depth=4,order=sjf,best-fit,easy:fit=best@oracle") == [
-        "fcfs", "easy:queue_depth=4,order=sjf", "best-fit", "easy:fit=best@oracle",
+    assert catalog.split_list("fcfs, easy:depth=4,order=sjf,best-fit,easy:fit=best@oracle") == [
+        "fcfs", "easy:depth=4,order=sjf", "best-fit", "easy:fit=best@oracle",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ("easy:queue_dept=4", "policy easy: no parameter 'queue_dept'; did you mean queue_depth"),
-        ("easy:queue_depth=-1", "policy easy: queue_depth: '-1' was given.*at least 0"),
-        ("easy:queue_depth", "write NAME:key=value"),
-        ("easy:queue_depth=", "write NAME:key=value"),
-        ("easy:queue_depth=2,queue_depth=3", "queue_depth is given twice"),
+        ("easy:dept=4", "policy easy: no parameter 'dept'; did you mean depth"),
+        ("easy:depth=0", "policy easy: depth: '0' was given.*at least 1"),
+        ("easy:depth", "write NAME:key=value"),
+        ("easy:depth=", "write NAME:key=value"),
+        ("easy:depth=2,depth=3", "depth is given twice"),
         ("priority:weight_age=true", "weight_age: 'true' was given"),
         ("easy:", "write NAME:key=value"),
         ("easy-sjf:order=f1", "no parameter 'order'"),
         ("fcfs:fit=bset", "did you mean best"),
-        ("eassy:queue_depth=4", "did you mean easy"),
+        ("eassy:depth=4", "did you mean easy"),
         ("tabu:seconds=nan", "seconds"),
     ],
 )
@@ -75,15 +75,15 @@ def test_what_is_wrong_is_one_error_with_what_is_legal(policy, message, procure,
     code, out, err = procure("simulate", *given, "--policy", policy)
     assert code == 2 and not out and "--policy" in err
     with pytest.raises(TableError, match="2 problems"):
-        catalog.spec("easy:queue_dept=4,queue_depth=-1")
+        catalog.spec("easy:dept=4,depth=0")
 
 
 @pytest.mark.parametrize(
     ("policy", "parameters", "message"),
     [
-        ("easy", {"queue_depth": True}, "queue_depth: true was given; it must be a number"),
+        ("easy", {"depth": True}, "depth: true was given; it must be a number"),
         ("priority", {"weight_age": False}, "weight_age: false was given; it must be a number"),
-        ("easy:queue_depth=2", {"queue_depth": 4}, "queue_depth is given twice"),
+        ("easy:depth=2", {"depth": 4}, "depth is given twice"),
     ],
 )
 def test_a_truth_is_no_number_and_a_key_is_given_once(policy, parameters, message):
@@ -94,45 +94,45 @@ def test_a_truth_is_no_number_and_a_key_is_given_once(policy, parameters, messag
 
 @pytest.mark.slow
 def test_parameters_reach_the_schedule_by_every_door(procure, tmp_path):
-    """A depth of the queue, given in five ways, gives one schedule, and it is not that of all that wait."""
+    """A depth of two, given in five ways, gives one schedule, and it is not that of depth one."""
     jobs, nodes = case()
     plain = found(procure_run.simulate(jobs, nodes, "easy"), jobs)
-    deep = found(procure_run.simulate(jobs, nodes, "easy", parameters={"queue_depth": 2}), jobs)
+    deep = found(procure_run.simulate(jobs, nodes, "easy", parameters={"depth": 2}), jobs)
     assert deep != plain
-    for policy, options in [("easy:queue_depth=2", {}), (Easy(queue_depth=2), {}), ("easy", {"queue_depth": 2})]:
+    for policy, options in [("easy:depth=2", {}), (Easy(depth=2), {}), ("easy", {"depth": 2})]:
         assert found(procure_run.simulate(jobs, nodes, policy, parameters=options), jobs) == deep
-    with pytest.raises(TableError, match="queue_depth: unknown key"):
-        procure_run.simulate(jobs, nodes, lambda state: (-1, []), parameters={"queue_depth": 2})
+    with pytest.raises(TableError, match="depth: unknown key"):
+        procure_run.simulate(jobs, nodes, lambda state: (-1, []), parameters={"depth": 2})
     jobs.to_csv(tmp_path / "jobs.csv", index=False)
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
     given = ["--jobs", tmp_path / "jobs.csv", "--nodes", tmp_path / "nodes.csv", "--format", "json"]
     waits = [
         json.loads(procure("simulate", *given, *policy)[1])["mean_wait_time"]
-        for policy in (["--policy", "easy:queue_depth=2"], ["--policy", "easy"])
+        for policy in (["--policy", "easy:depth=2"], ["--policy", "easy"])
     ]
     assert waits[0] != waits[1]
-    _, out, _ = procure("compare", *given, "--policies", "easy,easy:queue_depth=2,fit=best")
-    assert [row["policy"] for row in json.loads(out)] == ["easy", "easy:place=best,queue_depth=2"]
+    _, out, _ = procure("compare", *given, "--policies", "easy,easy:depth=2,fit=best")
+    assert [row["policy"] for row in json.loads(out)] == ["easy", "easy:place=best,depth=2"]
     _, out, _ = procure("policies", "easy", "--format", "json")
-    depth = next(row for row in json.loads(out)["parameters"] if row["parameter"] == "queue_depth")
-    assert (depth["type"], depth["default"], depth["range"]) == ("int", "0", "≥ 0; ≤ 1,000,000,000")
+    depth = next(row for row in json.loads(out)["parameters"] if row["parameter"] == "depth")
+    assert (depth["type"], depth["default"], depth["range"]) == ("int", "1", "≥ 1; ≤ 1,000,000,000")
 
 
 def test_a_study_sets_parameters(tmp_path):
     """Two entries of one policy are two policies; what is wrong is named by the check, all at once."""
     path = make_study(tmp_path)
     text = path.read_text()
-    key = 'policies = ["easy", {name = "easy", queue_depth = 4}, "easy:order=sjf"]\n'
+    key = 'policies = ["easy", {name = "easy", depth = 4}, "easy:order=sjf"]\n'
     path.write_text(text.replace("[simulate]\n", f"[simulate]\n{key}"))
-    assert load_study(path).simulate.policies == ("easy", "easy:queue_depth=4", "easy:order=sjf")
+    assert load_study(path).simulate.policies == ("easy", "easy:depth=4", "easy:order=sjf")
     text = text.replace("[simulate]", "[simulate]\npolicies = []")
-    path.write_text(text.replace("[]", '[{name = "easy", queue_dept = 4}, "easi", 7, {queue_depth = 1}]'))
+    path.write_text(text.replace("[]", '[{name = "easy", dept = 4}, "easi", 7, {depth = 1}]'))
     with pytest.raises(TableError) as error:
         check_study(path)
-    for part in ("did you mean queue_depth", "did you mean easy", "7 was given", "{'queue_depth': 1} was given"):
+    for part in ("did you mean depth", "did you mean easy", "7 was given", "{'depth': 1} was given"):
         assert part in str(error.value)
-    path.write_text(text.replace("[]", '["easy:queue_depth=4", {name = "easy", queue_depth = 4}]'))
-    with pytest.raises(TableError, match="easy:queue_depth=4 stands 2 times"):
+    path.write_text(text.replace("[]", '["easy:depth=4", {name = "easy", depth = 4}]'))
+    with pytest.raises(TableError, match="easy:depth=4 stands 2 times"):
         load_study(path)
 
 
@@ -140,12 +140,12 @@ def test_a_policy_of_a_study_is_known_however_it_is_written(tmp_path):
     """The order of a policy's parameters, and defaults written out, do not matter where one of a study's is named."""
     path = make_study(tmp_path)
     path.write_text(
-        path.read_text().replace("[simulate]\n", '[simulate]\npolicies = ["fcfs", "easy:order=sjf,queue_depth=4"]\n')
+        path.read_text().replace("[simulate]\n", '[simulate]\npolicies = ["fcfs", "easy:order=sjf,depth=4"]\n')
     )
     study = load_study(path)
     assert policy_of(study, None) == "fcfs"
-    for written in ("easy:queue_depth=4,order=sjf", "easy: order=sjf, fit=first, queue_depth=4"):
-        assert policy_of(study, written) == "easy:order=sjf,queue_depth=4"
+    for written in ("easy:depth=4,order=sjf", "easy: order=sjf, fit=first, depth=4"):
+        assert policy_of(study, written) == "easy:order=sjf,depth=4"
     for other in ("easy", "fcfsx"):
         with pytest.raises(ArgumentError, match=f"{other}' is not in the study"):
             policy_of(study, other)

@@ -74,10 +74,10 @@ def test_jobs_that_share_a_node_stand_above_each_other():
 
 def test_policies_are_compared_as_names_parameters_and_callables(files):
     easy = spec("easy").parameters
-    deeper = spec("easy:queue_depth=4").parameters
+    deeper = spec("easy:depth=4").parameters
     found = procure.compare(files / "jobs.csv", str(files / "nodes.csv"), ["easy", easy, deeper, fits])
     name = type(easy).__name__
-    assert found.table["policy"].tolist() == ["easy", name, f"{name}:queue_depth=4", "fits"]
+    assert found.table["policy"].tolist() == ["easy", name, f"{name}:depth=4", "fits"]
     waits = found.table.set_index("policy")["mean_wait_time"]
     assert waits["easy"] == waits[name] == procure.simulate(JOBS, NODES, "easy").metrics["mean_wait_time"]
     assert procure.compare(JOBS, NODES, ["fcfs"]).table["n_completed"].tolist() == [3]

@@ -234,7 +234,7 @@ def test_what_is_set_stands_in_place_of_the_file(tmp_path: Path) -> None:
     path = make_study(tmp_path)
     given = ["recommend.k=7", "workloads.0.weight=2.5", "name=other", "packages.as_of=2024-01-01", "costs.years = 3"]
     given += [
-        'simulate.policies=["easy:queue_depth=2", "best-fit"]',
+        'simulate.policies=["easy:depth=2", "best-fit"]',
         "recommend.cvar_share=0.2",
         "applications.'a b'={speed={X=2}, share=1}",
     ]

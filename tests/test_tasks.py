@@ -41,6 +41,8 @@ TWINS = {
     "easy-by-time": lambda: naive.easy(by_time_only=True),
     "easy:keep=true,queue_order=sjf": lambda: naive.easy(head_key=shortest, keep=True),
     "easy:queue_depth=3": lambda: naive.easy(reach=3),
+    "easy:depth=3": lambda: naive.Reserving(3),
+    "easy:depth=2,order=sjf": lambda: naive.Reserving(2, shortest),
     "conservative": naive.Conservative,
     "earliest-gap": naive.EarliestGap,
     "best-gap": naive.BestGap,

@@ -25,7 +25,7 @@ def test_one_is_singular():
 
 def test_every_label_is_a_name_of_a_file():
     """A plain policy keeps its name, byte for byte; others become names that are legal, short and distinct."""
-    for plain in ("easy:order=sjf,queue_depth=4", "best-fit-of-node", "priority:weight_age=0.1", "their_own:a=b@c"):
+    for plain in ("easy:order=sjf,depth=4", "best-fit-of-node", "priority:weight_age=0.1", "their_own:a=b@c"):
         assert file_name(plain) == plain
     others = ["their:path=/a/b", "their:path=%2Fa%2Fb", "x:a=\x00", "..", *("x:a=" + "é" * 300 + end for end in "ab")]
     names = [file_name(label) for label in others]
@@ -33,7 +33,7 @@ def test_every_label_is_a_name_of_a_file():
     assert max(map(len, names)) == 80
     rows = np.arange(3)
     assert "/" not in Batch("day", "their:path=/a/b", rows).key
-    assert Batch("day", "easy:queue_depth=4", rows).key.startswith("day.easy:queue_depth=4.000000000-")
+    assert Batch("day", "easy:depth=4", rows).key.startswith("day.easy:depth=4.000000000-")
 
 
 def test_many_names_are_cut_to_three():

@@ -24,7 +24,7 @@ VARIED = (
     "easy:order=wfp3", "easy:queue_order=sjf", "easy:queue_order=wfp3,order=smallest", "easy:order=priority",
     "easy:order=sjf,queue_order=sjf,place=best", "easy:queue_order=priority,order=unicef,place=best",
     "easy:last_two=true,queue_order=sjf", "easy:keep=true,queue_order=sjf", "easy:queue_depth=4",
-    "easy:by_time_only=true,order=f1",
+    "easy:by_time_only=true,order=f1", "easy:depth=2", "easy:depth=5,order=sjf", "easy:depth=3,queue_order=wfp3",
     "easy:order=random,queue_order=random", "easy-by-time:order=lcfs", "conservative:order=sjf",
     "conservative:order=wfp3", "conservative:last_two=true", "conservative:exclusive=true",
     "forecast:confidence=hazard",
@@ -37,7 +37,6 @@ VARIED_ON_TREE = (
 )  # fmt: skip
 GOES = {
     "* | easy:order=random*": "a benchmark's rival",
-    "* | easy:depth=*": "EASY with several reservations left",
 }
 SLOW = {"best-gap": 400, "tabu": 60, "earliest-gap": 1200, "best-fit-of-node": 3000, "conservative": 3000}
 """How many jobs of a log the slow ones get."""

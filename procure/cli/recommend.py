@@ -176,7 +176,7 @@ def what_if(
         None,
         "--policy",
         metavar="NAME[:KEY=VALUE,…]",
-        help="Another policy (see `procure policies`), e.g. easy:order=sjf.",
+        help="Another policy (see `procure policies`), e.g. easy:depth=4.",
     ),
     rule: site_options.RulesOption = None,
     output: common.FormatOption = common.Format.TABLE,

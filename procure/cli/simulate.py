@@ -59,7 +59,7 @@ def simulate(
     policy: str | None = typer.Option(
         None,
         metavar="NAME[:KEY=VALUE,…]",
-        help="Which policy decides (see `procure policies`), e.g. easy:order=sjf,keep=true; best-fit without, "
+        help="Which policy decides (see `procure policies`), e.g. easy:depth=4,order=sjf; best-fit without, "
         "or slurm with --site.",
     ),
     rule: site_options.RulesOption = None,
@@ -177,7 +177,7 @@ def compare(
     With --slices the differences to the first policy are tested in pairs.
 
     Examples:
-    procure compare --jobs jobs.parquet --nodes nodes.csv --policies fcfs,easy,easy:order=sjf,place=best
+    procure compare --jobs jobs.parquet --nodes nodes.csv --policies fcfs,easy,easy:depth=4,order=sjf
     procure compare --jobs jobs.parquet --nodes nodes.csv --slices week --continuous --report compare.html
     procure compare --jobs log.parquet --nodes its_nodes.csv --policies easy --replay
     """

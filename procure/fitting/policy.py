@@ -58,8 +58,10 @@ class Rules(Easy):
 
     def _made(self, state: State, jobs: pd.DataFrame, facts: Facts | None) -> CompiledPolicy:
         site = Site() if self.site == NOTHING else read_site(self.site).rules
-        if self.hold != "nobody":
-            raise TableError("policy rules holds jobs back by itself; leave hold out")
+        if self.depth > 1 or self.hold != "nobody":
+            raise TableError(
+                "policy rules holds jobs back by itself and knows one reservation; leave depth and hold out"
+            )
         held = make_hold(state, jobs, site.rules)
         if facts is not None and facts.nodes is not None:
             held = held._replace(changes=changes_of(site.events, facts.nodes, int(jobs["submit_time"].min())))

@@ -41,6 +41,12 @@ class Forecast(Parameters):
             raise ValueError(f"a is at most b; a={self.a:g} and b={self.b:g} were given")
         return self
 
+    @model_validator(mode="after")
+    def _behind_one_reservation(self) -> Forecast:
+        if getattr(self, "depth", 1) > 1:
+            raise ValueError("hold=forecast goes around one reservation; give depth 1")
+        return self
+
     def make_hold(self, state: State) -> HeldForExpected:
         """Make the hold-back of one run."""
         how = How(self.confidence, self.tolerance, (self.a, self.b), self.eta)

@@ -1,6 +1,6 @@
 """Policies by name, each as a dotted string, so that what a policy needs loads only when it is asked for.
 
-One grammar everywhere: ``easy`` or ``easy:queue_depth=4,order=sjf``. Other packages add policies through the
+One grammar everywhere: ``easy`` or ``easy:depth=4,order=sjf``. Other packages add policies through the
 entry-point group `procure.policies`, as the rooms of procure do; each entry point names an `Entry`.
 """
 
@@ -121,7 +121,7 @@ class PolicySpec:
 
     @property
     def label(self) -> str:
-        """The one way to write it: ``easy:queue_depth=4``, with the parameters that differ from the defaults."""
+        """The one way to write it: ``easy:depth=4``, with the parameters that differ from the defaults."""
         shown = []
         for key, field in type(self.parameters).model_fields.items():
             value = getattr(self.parameters, key)

@@ -12,18 +12,9 @@ from pydantic import model_validator
 
 from procure.policies.names import NOBODY
 from procure.policies.order import is_queue_order, lay_out
-from procure.policies.place import Nodes, start_planned
+from procure.policies.place import Nodes
 from procure.policies.pool_profile import drop_past_steps, take
-from procure.policies.profile import (
-    Plan,
-    begin_plan,
-    earliest,
-    hold_plan,
-    make_plan,
-    plan_nodes,
-    promise,
-    withdraw,
-)
+from procure.policies.profile import Plan, hold_plan, make_plan, plan_nodes
 from procure.policies.scheduler import Composed
 from procure.policies.timeline import GIVE, TAKE, find_nodes, hold, lay_running, soonest
 from procure.simulator.arrays import numbered
@@ -46,7 +37,8 @@ class ConservativeOwn(NamedTuple):
 
     order: Any
     by_queue: bool  # that is the queue's own
-    place: Nodes
+    place: Any  # a `procure.policies.place.Nodes`, or a named tuple of a class with the same methods
+    first: bool  # a job starts on the very nodes that it was promised
     notes: np.ndarray  # int64[8]
     plan: Plan  # the promises
     freed: NodeSet  # on which something was freed since a promise was last tried
@@ -84,14 +76,14 @@ def conservative(state, own):
 def _choose_nodes(state, own, job):
     """Lay the nodes of a job whose moment has come into ``chosen``; those planned that it does not take are freed."""
     if state.pool:
-        start_planned(state, own.plan, own.place, job)
+        own.place.start_planned(state, own.plan, job)
         return
     _mark(state, job, own.plan.nodes, own.freed)
-    start_planned(state, own.plan, own.place, job)
+    own.place.start_planned(state, own.plan, job)
     n_kept, n = 0, n_answered(state, state.tasks, job)
     for i in range(n):
         n_kept += own.freed.marked[state.chosen[i]]
-    if own.place.first or (n_kept == n and not has_tasks(state.tasks)):  # tasks may stand otherwise on the same nodes
+    if own.first or (n_kept == n and not has_tasks(state.tasks)):  # tasks may stand otherwise on the same nodes
         _clear(own.freed)
 
 
@@ -100,7 +92,7 @@ def due(state, plan, place):
     """Return the first job in the queue that is planned to start now, its nodes in ``chosen``, or WAIT."""
     job = first_due(state, plan)
     if job != WAIT:
-        start_planned(state, plan, place, job)
+        place.start_planned(state, plan, job)
     return job
 
 
@@ -165,7 +157,7 @@ def _first_unplanned(state, notes):
 def _follow_in_pool(state, own, anew, early):
     notes, plan, now = own.notes, own.plan, state.now[0]
     if anew:
-        begin_plan(state, plan)
+        own.place.begin_plan(state, plan)
         n = lay_out(state, own.order, not own.by_queue, plan.jobs, plan.scores)
         for i in range(n):
             _promise(state, own, plan.jobs[i])
@@ -188,7 +180,8 @@ def _follow_in_pool(state, own, anew, early):
 @inlined
 def _promise(state, own, job):
     """Promise a job the earliest start that delays no other promise."""
-    promise(state, own.plan, job, earliest(state, own.plan, job, 2 * FAR, 2 * FAR))
+    start = own.place.earliest(state, own.plan, job, 2 * FAR, 2 * FAR)
+    own.place.promise(state, own.plan, job, start)
 
 
 @inlined
@@ -214,10 +207,10 @@ def _move_forward(state, own, freed_until):
             planned = plan.start[job]
             if planned < 0:
                 continue
-            start = earliest(state, plan, job, planned, max(below, freed_until))
+            start = own.place.earliest(state, plan, job, planned, max(below, freed_until))
             if start >= 0:
-                withdraw(state, plan, job)
-                promise(state, plan, job, start)
+                own.place.withdraw(state, plan, job)
+                own.place.promise(state, plan, job, start)
                 freed_until = max(freed_until, min(planned + state.estimate[job], FAR))
 
 
@@ -372,6 +365,7 @@ class Conservative(Composed):
             order=order,
             by_queue=is_queue_order(order),
             place=place,
+            first=isinstance(place, Nodes) and place.first,
             notes=notes,
             plan=make_plan(state),
             freed=_no_nodes(n_nodes),

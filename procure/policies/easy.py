@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from procure.policies.lines import (
     DECIDED,
@@ -24,6 +24,7 @@ from procure.policies.lines import (
 )
 from procure.policies.parameters import OrderName
 from procure.policies.place import BESIDE, FREE, IN_TIME
+from procure.policies.reserve import behind, make_behind
 from procure.policies.scheduler import Composed, Scheduler, answer, first_admitted, follow, held_apart, wait
 from procure.settings import LARGEST
 from procure.simulator.drive import CompiledPolicy, compiled
@@ -50,11 +51,11 @@ CHANGES, HEAD, SHADOW, KEPT = range(4)
 def easy(state, own):
     """Start the first job in the order if it fits; else one that does not delay the reservations.
 
-    The first job that cannot start holds a reservation at its *shadow time*, the earliest moment at
-    which the running jobs' expected ends leave it room. Another job may start now if it ends by then,
-    or if it takes only what the reservation leaves. They are tried in the backfill order.
-    ``by_time_only`` is the stricter variant of one published program: only jobs that end strictly
-    before the shadow time.
+    The first job (with ``depth`` more, so many) that cannot start holds a reservation at its *shadow
+    time*, the earliest moment at which the running jobs' expected ends leave it room. Another job may
+    start now if it ends by then, or if it takes only what the reservation leaves. They are tried in
+    the backfill order. ``by_time_only`` is the stricter variant of one published program: only jobs
+    that end strictly before the shadow time.
     """
     n_jobs, scheduler, notes = state.submit.size, own.scheduler, own.notes
     lines = scheduler.lines
@@ -174,15 +175,21 @@ class Easy(Composed):
 
     rule: ClassVar = easy
     plans: ClassVar[bool] = False
-    order: OrderName = Field("fcfs", description="which job is tried first behind the reservation")
-    queue_order: OrderName = Field("fcfs", description="which job holds the reservation")
-    by_time_only: bool = Field(False, description="backfill only what ends strictly before the reservation")
-    keep: bool = Field(False, description="who holds the reservation keeps it until it starts, whoever is first since")
+    order: OrderName = Field("fcfs", description="which job is tried first behind the reservations")
+    queue_order: OrderName = Field("fcfs", description="which job holds the first reservation")
+    depth: int = Field(1, ge=1, le=LARGEST, description="how many waiting jobs hold a reservation")
+    by_time_only: bool = Field(
+        False, description="backfill only what ends strictly before the reservation; needs depth 1"
+    )
+    keep: bool = Field(
+        False,
+        description="who holds the first reservation keeps it until it starts, whoever is first since; needs depth 1",
+    )
     queue_depth: int = Field(
         0,
         ge=0,
         le=LARGEST,
-        description="waiting jobs that are looked at, the first included; 0 = all, on a tree 128",
+        description="waiting jobs that are looked at, the first included; 0 = all, on a tree 128; needs depth 1",
     )
 
     @property
@@ -190,9 +197,24 @@ class Easy(Composed):
         """Every order that these parameters use."""
         return self.order, self.queue_order
 
+    @model_validator(mode="after")
+    def _one_reservation(self) -> Easy:
+        if self.depth > 1 and self.by_time_only:
+            raise ValueError(f"by_time_only knows one reservation only; depth {self.depth} was given")
+        if self.depth > 1 and self.keep:
+            raise ValueError(f"keep knows one reservation only; depth {self.depth} was given")
+        if self.depth > 1 and self.queue_depth:
+            raise ValueError(f"queue_depth counts with one reservation only; depth {self.depth} was given")
+        return self
+
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
         queue_order = self.make_order(state, self.queue_order)
+        if self.depth > 1:
+            by_estimate = not self.counts_nodes or state.tasks is not None
+            scheduler = self.make_scheduler(state, self.order, by_estimate=by_estimate)
+            columns = self.columns(state, scheduler.place)
+            return compiled(behind, make_behind(state, scheduler, queue_order, self.depth), columns)
         scheduler = self.make_scheduler(state, self.order)
         queue = scheduler.lines  # which nobody asks where the queue's own order holds and nobody is held back
         if self.queue_order != self.order or not queue.by_queue or scheduler.holds:

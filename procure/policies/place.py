@@ -99,6 +99,29 @@ class Nodes(NamedTuple):
             return shadow
         return shadow_on_nodes(state, self, job)
 
+    def begin_plan(self, state, plan):
+        """Begin a plan again with the running jobs only."""
+        profile.begin_plan(state, plan)
+
+    def earliest(self, state, plan, job, before, below):
+        """Find the earliest moment at which there is room for a job (`profile.earliest`)."""
+        return profile.earliest(state, plan, job, before, below)
+
+    def promise(self, state, plan, job, start):
+        """Plan a job at the moment that was found."""
+        profile.promise(state, plan, job, start)
+
+    def withdraw(self, state, plan, job):
+        """Take a job's plan back."""
+        profile.withdraw(state, plan, job)
+
+    def start_planned(self, state, plan, job):
+        """Lay the nodes of a job that is planned to start now into ``chosen``."""
+        if state.pool:
+            choose(state, job, self, False)
+        else:
+            start_planned(state, plan, self, job)
+
     def choose(self, state, job, which):
         """Lay the nodes of a job into ``chosen``; beside a reservation they are taken from what that leaves."""
         found = choose(state, job, self, which == BESIDE and not state.pool)
@@ -408,10 +431,7 @@ def fill_reserved(state, tasks, head, reserved, found):
 
 @part
 def start_planned(state, plan, place, job):
-    """Lay the nodes of a job that is planned to start now into ``chosen``; all other plans keep theirs."""
-    if state.pool:
-        choose(state, job, place, False)
-        return
+    """Choose among the nodes that hold a job from now on beside all other plans; the first ones are planned already."""
     if not place.first:
         profile.hold_plan(state, plan, job, timeline.GIVE)
         found = timeline.holding_now(state, plan.line, job)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.simulator.kernel import insert, part, remove
+from procure.simulator.state import NEVER
 
 
 class Profile(NamedTuple):
@@ -81,6 +82,15 @@ def find_start(profile, n, length, before, below):
             return time[k]
         k = m + 1
     return -1
+
+
+@part
+def longest_idle(profile, n):
+    """Say for how long ``n`` nodes are idle from now on: s, NEVER − 1 for ever, 0 if they are not now."""
+    for k in range(profile.n[0]):
+        if profile.free[k] < n:
+            return profile.time[k] - profile.time[0]
+    return NEVER - 1
 
 
 @part

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 REMOVED = {
     "as-logged": "its learned holds told 2 to 8 % of the waiting of later jobs; rules has what a fit keeps",
-    "easy:depth": "easy reserves for the first job, conservative for every one",
     **dict.fromkeys(("conservative:quantile", "easy:quantile"), "estimates are means of the history; leave it out"),
     **dict.fromkeys(
         [f"{policy}:owners" for policy in ("first-fit", "fcfs", "easy", "conservative")],

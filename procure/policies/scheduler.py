@@ -98,7 +98,7 @@ class Composed(Ordered):
 
     def options(self) -> Options:
         """Let only what is our own list nodes as jobs start."""
-        plans, found = self.place not in FITS or self.hold != NOBODY, super().options()
+        plans, found = self.place not in FITS or self.hold != NOBODY or getattr(self, "depth", 1) > 1, super().options()
         return found._replace(plans=found.plans or int(plans))
 
     def make_hold(self, state: State) -> Any:
@@ -117,10 +117,14 @@ class Composed(Ordered):
         """Return what gives the columns that the place adds to the schedule, if it does."""
         return None
 
-    def make_scheduler(self, state: State, order: str, by_shape: bool = True) -> Scheduler:
-        """Make what a composed scheduler has of its own in a run; with ``by_shape`` jobs of a line ask for the same."""
+    def make_scheduler(self, state: State, order: str, by_shape: bool = True, by_estimate: bool = False) -> Scheduler:
+        """Make what every composed scheduler has of its own in a run.
+
+        With ``by_shape`` all jobs of a line ask for the same, with ``by_estimate`` they are expected to run as long.
+        """
         held = self.make_hold(state)
-        lines = make_lines(state, self.make_order(state, order), by_shape, held_apart(held, state))
+        apart = (*held_apart(held, state), *((state.estimate,) if by_estimate else ()))
+        lines = make_lines(state, self.make_order(state, order), by_shape, apart)
         place = self.make_place(state, len(lines.first))
         nodes = np.zeros(0, np.int64)
         if isinstance(place, Nodes):

@@ -333,6 +333,50 @@ def find_units(state, tasks, line, job, before):
 
 
 @part
+def longest_now(state, line, shape):
+    """Say for how long enough nodes hold a shape from now on: s, NEVER − 1 for ever, 0 if not now.
+
+    Of tasks, how long is not said: what holds them now is taken to do so for ever.
+    """
+    return _longest_now(state, state.tasks, line, shape)
+
+
+@part
+def _longest_now(state, tasks, line, shape):
+    if tasks is not None:
+        return _now_at_least(state, tasks, line, shape)
+    shapes, wanted = state.shapes, state.shapes.n_nodes[shape]
+    cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
+    now, most, found = state.now[0], line.moment, 0
+    for node in range(line.at.size):
+        if (state.node_types[node] & types) == 0:
+            continue
+        drop_past(line, node, now)
+        k = node
+        while k >= 0 and line.cpus[k] >= cpus and line.mem[k] >= mem and enough_gpus(line.gpus[k], gpus, state.guards):
+            k = line.behind[k]
+        length = NEVER - 1 if k < 0 or line.time[k] >= FAR else line.time[k] - now
+        if k == node or (found == wanted and length <= most[wanted - 1]):
+            continue
+        i = found if found < wanted else wanted - 1
+        while i > 0 and most[i - 1] < length:
+            most[i] = most[i - 1]
+            i -= 1
+        most[i] = length
+        found = min(found + 1, wanted)
+    return most[wanted - 1] if found == wanted else 0
+
+
+@part
+def _now_at_least(state, tasks, line, shape):
+    left = state.shapes.n_nodes[shape]
+    for node in range(line.at.size):
+        drop_past(line, node, state.now[0])
+        left -= units_in(state, tasks, shape, node, line.cpus[node], line.mem[node], line.gpus[node])
+    return NEVER - 1 if left <= 0 else 0
+
+
+@part
 def holding_now(state, line, job):
     """Lay all nodes that hold a job from now on, as long as it lasts, into ``chosen``; returns how many."""
     now, found = state.now[0], 0

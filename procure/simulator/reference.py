@@ -157,6 +157,7 @@ _FINDERS = (
     lambda name: lambda self, a, b: getattr(self.instance_class, name, None),
     lambda name: lambda self, a, b, c: getattr(self.instance_class, name, None),
     lambda name: lambda self, a, b, c, d: getattr(self.instance_class, name, None),
+    lambda name: lambda self, a, b, c, d, e: getattr(self.instance_class, name, None),
 )
 
 

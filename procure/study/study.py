@@ -57,10 +57,10 @@ from procure.workload.speedups import Application, GpuModel
 
 
 def _policy_label(policy: Any, info: ValidationInfo) -> str:
-    """Return the label of ``"easy"``, ``"easy:order=sjf"`` or ``{name = "easy", order = "sjf"}``."""
+    """Return the label of ``"easy"``, ``"easy:depth=4"`` or ``{name = "easy", depth = 4}``."""
     given = {"name": policy} if isinstance(policy, str) else policy
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-        raise ValueError(f'{policy!r} was given; write "easy", "easy:order=sjf" or {{name = "easy", order = "sjf"}}')
+        raise ValueError(f'{policy!r} was given; write "easy", "easy:depth=4" or {{name = "easy", depth = 4}}')
     more = {key: given[key] for key in given if key != "name"}
     return catalog.spec(given["name"], more, (info.context or {}).get("folder")).label
 
@@ -72,7 +72,7 @@ class Simulate(Settings):
     """Which policies decide, whether a job ends at its limit, and how fast the logged system was.
 
     A policy is a name, ``NAME:key=value,key=value``, or a table of its name and parameters; here it
-    becomes the label that the results carry, e.g. ``easy:order=sjf``; a file that a policy reads is named
+    becomes the label that the results carry, e.g. ``easy:depth=4``; a file that a policy reads is named
     relative to the study file, and wholly in the label. ``logged_processor`` or
     ``logged_speed`` hold for every workload that has neither of its own.
     """

@@ -19,6 +19,9 @@ from procure.simulator.fast_lane import check_fast_lane
 from procure.sweep.protocol import n_local_workers
 from procure.sweep.runner import Bench, simulate_rows
 
+BEHIND = "easy:depth=2"
+"""EASY with several reservations is another kernel than EASY with one."""
+
 
 def compiled_policies() -> list[str]:
     """Return one name for each kernel: policies that differ in an order or in numbers alone share theirs.
@@ -34,7 +37,7 @@ def compiled_policies() -> list[str]:
                 catalog.spec(name)
                 names.append(name)
                 targets.add(target)
-    return names
+    return [*names, BEHIND]
 
 
 def warm(policies: Sequence[str] | None = None, processes: int | None = None) -> pd.DataFrame:

@@ -95,9 +95,10 @@ class _Isolating(OnTree):
 
     @model_validator(mode="after")
     def _reserves_for_one_job(self) -> _Isolating:
-        if getattr(self, "plans_every_job", False):
+        if getattr(self, "plans_every_job", False) or getattr(self, "depth", 1) > 1:
             raise ValueError(
-                "place=tiers and place=isolated reserve the links of one waiting job; take easy, fcfs or first-fit"
+                "place=tiers and place=isolated reserve the links of one waiting job; take easy with depth=1, fcfs or "
+                "first-fit"
             )
         return self
 
