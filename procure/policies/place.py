@@ -151,15 +151,12 @@ def make_nodes(state, which: Any, n_lines: int = 0) -> Nodes:
         How many lines of jobs there are.
     """
     n_nodes = state.free_cpus.size
-    cpus, mem, gpus = (np.zeros(n_nodes, np.int64) for _ in range(3))
     alike = isinstance(which, Fit)
-    return Nodes(
+    return Nodes(  # type: ignore[call-arg]
         which,
         alike and which.rule == FIRST,
         alike,
-        cpus,
-        mem,
-        gpus,
+        *np.zeros((3, n_nodes), np.int64),
         np.ones(n_nodes, np.bool_),
         False,
         False,
