@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 
 from procure.policies.easy import HEAD
-from procure.policies.place import EXTRA, NUMBER, Nodes
+from procure.policies.place import NUMBER, Nodes, shadow_on_nodes
 from procure.simulator.kernel import part
-from procure.simulator.pools import enough_gpus
 from procure.simulator.seams import place as seam
-from procure.simulator.state import FAR
+from procure.simulator.tasks import units_on
 from procure.site.model import NodeEvent
 from procure.site.store import node_list
 
@@ -75,7 +74,8 @@ class Away(NamedTuple):
         """Reserve the earliest place as running jobs end on nodes that are there; returns when it begins, s."""
         if self.changes.counts[N_AWAY] == 0:
             return self.nodes.reserve(state, job)
-        return _shadow(state, self.nodes, job)
+        self.nodes.notes[NUMBER] += 1
+        return shadow_on_nodes(state, self.nodes, job)
 
     def choose(self, state, job, which):
         """Lay the nodes of a job into ``chosen``; beside a reservation they are taken from what that leaves."""
@@ -85,81 +85,11 @@ class Away(NamedTuple):
 @part
 def _is_room(state, there, shape):
     """Say whether enough nodes that are there hold a shape."""
-    shapes = state.shapes
-    cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
     n = 0
     for node in range(there.size):
-        n += (
-            there[node]
-            and state.free_cpus[node] >= cpus
-            and state.free_mem[node] >= mem
-            and enough_gpus(state.free_gpus[node], gpus, state.guards)
-            and (state.node_types[node] & types) != 0
-        )
-    return n >= shapes.n_nodes[shape]
-
-
-@part
-def _holds(state, place, node, job):
-    """Say whether what is spare on a node that is there holds a job."""
-    return (
-        place.open[node]
-        and place.spare_cpus[node] >= state.cpus[job]
-        and place.spare_mem[node] >= state.mem[job]
-        and enough_gpus(place.spare_gpus[node], state.gpus[job], state.guards)
-        and (state.node_types[node] & state.types[job]) != 0
-    )
-
-
-@part
-def _shadow(state, place, head):
-    """Return when the head can start on nodes that are there, FAR if it needs others; fill what is left beside it.
-
-    As `procure.policies.place.shadow_on_nodes`, which knows no node that is away; nothing is spare on one.
-    """
-    cpus, mem, gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
-    place.notes[NUMBER] += 1
-    n_fitting = 0
-    for node in range(place.open.size):
-        cpus[node], mem[node], gpus[node] = state.free_cpus[node], state.free_mem[node], state.free_gpus[node]
-        if not place.open[node]:
-            cpus[node] = mem[node] = gpus[node] = -1
-        n_fitting += _holds(state, place, node, head)
-    shadow = state.now[0]
-    for i in range(state.n_running[0]):
-        job = state.running[i]
-        if n_fitting >= state.n_nodes[head] and state.expected_end[job] > shadow:
-            break
-        shadow = state.expected_end[job]
-        for k in range(state.node_first[job], state.node_first[job + 1]):
-            node = state.node_list[k]
-            if not place.open[node]:
-                continue
-            before = _holds(state, place, node, head)
-            if state.options.exclusive:
-                cpus[node], mem[node] = state.total_cpus[node], state.total_mem[node]
-                gpus[node] = state.total_gpus[node]
-            else:
-                cpus[node] += state.cpus[job]
-                mem[node] += state.mem[job]
-                gpus[node] += state.gpus[job]
-            n_fitting += _holds(state, place, node, head) and not before
-    place.notes[EXTRA] = n_fitting - state.n_nodes[head]
-    if n_fitting < state.n_nodes[head]:
-        return np.int64(FAR)
-    left, node = state.n_nodes[head], place.open.size - 1
-    while left > 0:
-        if _holds(state, place, node, head):
-            left -= 1
-            place.reserved[left] = node
-            if state.options.exclusive:
-                cpus[node] = mem[node] = gpus[node] = -1
-            else:
-                cpus[node] -= state.cpus[head]
-                mem[node] -= state.mem[head]
-                gpus[node] -= state.gpus[head]
-        node -= 1
-    return shadow
+        if there[node]:
+            n += units_on(state, state.tasks, shape, node)
+    return n >= state.shapes.n_nodes[shape]
 
 
 def changes_of(events: tuple[NodeEvent, ...], nodes: pd.DataFrame, origin: int) -> Changes:
@@ -197,4 +127,4 @@ def make_away(place: Any, changes: Changes, easy: np.ndarray) -> Any:
     """Make the place of a run in which nodes go away; the place itself where none does, or it is not of nodes alone."""
     if not len(changes.when) or not isinstance(place, Nodes):
         return place
-    return Away(place._replace(masked=True), changes, np.zeros(len(place.open), np.int64), easy)
+    return Away(place._replace(masked=True, away=True), changes, np.zeros(len(place.open), np.int64), easy)

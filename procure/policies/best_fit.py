@@ -117,10 +117,6 @@ def best_fit_of_node(state, own):
     return _best_pair(state, own, True)
 
 
-def _own(state: State) -> BestFitOwn:
-    return BestFitOwn(np.zeros(len(state.free_cpus)), np.zeros(len(state.shapes.cpus), np.int64), np.zeros(1, np.int64))
-
-
 class BestFit(Parameters):
     """Parameters of `best_fit`."""
 
@@ -130,16 +126,14 @@ class BestFit(Parameters):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return compiled(best_fit, _own(state))
+        own = BestFitOwn(
+            np.zeros(len(state.free_cpus)), np.zeros(len(state.shapes.cpus), np.int64), np.zeros(1, np.int64)
+        )
+        return compiled(type(self).rule, own)
 
 
-class BestFitOfNode(Parameters):
+class BestFitOfNode(BestFit):
     """Parameters of `best_fit_of_node`."""
 
     rule: ClassVar = best_fit_of_node
     plans: ClassVar[bool] = False
-    takes_tasks: ClassVar[bool] = True
-
-    def make(self, state: State) -> CompiledPolicy:
-        """Make the policy of one run."""
-        return compiled(best_fit_of_node, _own(state))

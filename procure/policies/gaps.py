@@ -359,18 +359,13 @@ class EarliestGap(Parameters):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return compiled(earliest_gap, _own(state))
+        return compiled(type(self).rule, _own(state))
 
 
-class BestGap(Parameters):
+class BestGap(EarliestGap):
     """Parameters of `best_gap`."""
 
-    takes_tasks: ClassVar[bool] = True
     rule: ClassVar = best_gap
-
-    def make(self, state: State) -> CompiledPolicy:
-        """Make the policy of one run."""
-        return compiled(best_gap, _own(state))
 
 
 class TabuSearch(Parameters):

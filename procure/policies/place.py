@@ -13,6 +13,7 @@ from procure.policies.spread import LAST, lay_out_units, margin, most_first, sor
 from procure.simulator.kernel import part
 from procure.simulator.pools import enough_gpus
 from procure.simulator.seams import place as seam
+from procure.simulator.state import FAR
 from procure.simulator.tasks import (
     amounts,
     binds,
@@ -60,6 +61,7 @@ class Nodes(NamedTuple):
     spare_gpus: np.ndarray  # int64[n_nodes]
     open: np.ndarray  # bool[n_nodes], the nodes that a hold-back leaves to a job
     masked: bool  # there is such a hold-back
+    away: bool  # what is not open is not there: no reservation counts on it
     reserved: np.ndarray  # int64[n_nodes], the first entries: on shared or unlike nodes, those of the reservation
     denied: np.ndarray  # int64[n_lines], the reservation beside which the line is known not to fit
     notes: np.ndarray  # int64[2]
@@ -149,16 +151,14 @@ def make_nodes(state, which: Any, n_lines: int = 0) -> Nodes:
         How many lines of jobs there are.
     """
     n_nodes = state.free_cpus.size
-    cpus, mem, gpus = (np.zeros(n_nodes, np.int64) for _ in range(3))
     alike = isinstance(which, Fit)
-    return Nodes(
+    return Nodes(  # type: ignore[call-arg]
         which,
         alike and which.rule == FIRST,
         alike,
-        cpus,
-        mem,
-        gpus,
+        *np.zeros((3, n_nodes), np.int64),
         np.ones(n_nodes, np.bool_),
+        False,
         False,
         np.zeros(n_nodes, np.int64),
         np.full(n_lines, -1, np.int64),
@@ -361,7 +361,8 @@ def shadow_of(free, wanted, running, n_running, ends, sizes):
 def shadow_on_nodes(state, place, head):
     """Return when the head can start; fill ``spare_…`` with what is left then beside it.
 
-    The reservation takes the highest rows that fit, since jobs that start now take the lowest.
+    The reservation takes the highest rows that fit, since jobs that start now take the lowest. FAR, and nothing is
+    reserved, if the head needs nodes that are away, on which nothing is spare.
     """
     tasks, shape = state.tasks, state.shape[head]
     spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
@@ -370,6 +371,9 @@ def shadow_on_nodes(state, place, head):
         spare_cpus[node] = state.free_cpus[node]
         spare_mem[node] = state.free_mem[node]
         spare_gpus[node] = state.free_gpus[node]
+        if place.away and not place.open[node]:
+            fitting -= units_on(state, tasks, shape, node)
+            spare_cpus[node] = spare_mem[node] = spare_gpus[node] = -1
     i = 0
     shadow = state.now[0]
     while i < state.n_running[0]:
@@ -385,9 +389,14 @@ def shadow_on_nodes(state, place, head):
         first = state.node_first[job]
         for k in range(first, first + n_held(state, tasks, job)):
             node = state.node_list[k]
+            if place.away and not place.open[node]:
+                continue
             fitting -= units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
             _give_spare(state, tasks, place, job, k)
             fitting += units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
+    place.notes[EXTRA] = fitting - state.n_nodes[head]  # of a pool of which nodes are away
+    if fitting < state.n_nodes[head]:
+        return np.int64(FAR)
     reserve_highest(state, tasks, place, head)
     return shadow
 

@@ -72,33 +72,21 @@ def earliest(state, plan, job, before, below):
 @part
 def promise(state, plan, job, start):
     """Plan a job at the moment that `earliest` found."""
-    if state.pool:
-        reserve(state, plan, job, start)
-    else:
+    if not state.pool:
         plan_nodes(state, plan, job, start)
-
-
-@part
-def withdraw(state, plan, job):
-    """Take a job's plan back."""
-    if state.pool:
-        unreserve(state, plan, job)
-    else:
-        hold_plan(state, plan, job, GIVE)
-
-
-@part
-def reserve(state, plan, job, start):
-    """Plan a job; one that could start only after a job without a limit holds nothing."""
-    plan.start[job] = min(start, FAR)
+        return
+    plan.start[job] = min(start, FAR)  # behind a job without a limit it holds nothing
     plan.soonest[0] = min(plan.soonest[0], start)
     if start < FAR:
         take(plan.profile, start, min(start + state.estimate[job], FAR), state.n_nodes[job])
 
 
 @part
-def unreserve(state, plan, job):
+def withdraw(state, plan, job):
     """Take a job's plan back."""
+    if not state.pool:
+        hold_plan(state, plan, job, GIVE)
+        return
     start = plan.start[job]
     if start < FAR:
         take(plan.profile, start, min(start + state.estimate[job], FAR), -state.n_nodes[job])

@@ -67,18 +67,14 @@ class Strict(Composed):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return make_queue(self, state, strict)
+        return make_queue(self, state, type(self).rule)
 
 
-class Skipping(Composed):
+class Skipping(Strict):
     """Parameters of `skipping`."""
 
     rule: ClassVar = skipping
     plans: ClassVar[bool] = False
-
-    def make(self, state: State) -> CompiledPolicy:
-        """Make the policy of one run."""
-        return make_queue(self, state, skipping)
 
 
 def make_queue(parameters: Composed, state: State, rule: Callable) -> CompiledPolicy:

@@ -122,11 +122,6 @@ class QueueTimeModel:
         self.usual = broad(wait)
         self.again_until = float((submit[order] + wait).max())
         self.most_waiting = _depths(features).max(axis=0).tolist()
-        self.boost(features, wait)
-        return self
-
-    def boost(self, features: pd.DataFrame, wait: np.ndarray) -> None:
-        """Fit every booster on rows of features and their waits (n,) in seconds."""
         chosen, matrix = self.settings, self.matrix(features)
         common: dict[str, object] = {"max_bin": MAX_BIN, "eta": chosen.eta, "colsample_bytree": chosen.colsample}
         self.boosters["again"] = self.fit_again(matrix, wait)
@@ -140,6 +135,7 @@ class QueueTimeModel:
         pairs = np.column_stack([matrix[rows], np.log1p(deadline).astype(np.float32)])
         by_then = (wait[rows] <= deadline).astype(float)
         self.boosters["chance"] = fit_chances(pairs, by_then, chosen.rounds, chosen.seed, **common)
+        return self
 
     def fit_again(self, matrix: np.ndarray, wait: np.ndarray) -> Booster:
         """Fit the median of the last `AGAIN` waits, quickly."""
