@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.account.inferred import RESOURCES, Limit, infer_limits, infer_pause, with_limits
+from procure.account.inferred import RESOURCES, Limit, book_pauses, infer_limits, infer_pause, with_limits
 from procure.account.layout import (
     OWNERS,
     Laid,
@@ -25,6 +25,7 @@ from procure.account.sweep import (
     CAUSES,
     FRAGMENTED,
     INFERRED,
+    N_SPELLS,
     PAUSE,
     UNEXPLAINED,
     Work,
@@ -217,8 +218,11 @@ def _accounted(
             if found:
                 limits, laid = [*limits, *found], with_limits(laid, found)
                 work = _pass(laid)
-        if not laid.centre.pause.any() and (pause := infer_pause(work.seconds)):
-            laid = laid._replace(centre=laid.centre._replace(pause=np.full(len(laid.jobs), pause, np.int64)))
+        if not laid.centre.pause.any():
+            pause = np.full(len(laid.jobs), infer_pause(work.seconds), np.int64)
+            laid = laid._replace(centre=laid.centre._replace(pause=pause))
+            book_pauses(work, pause)
+        if work.counters[N_SPELLS] > len(work.spells):
             del work  # as large as that of the last pass
             work = _pass(laid, last=True)
     else:

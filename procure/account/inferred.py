@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from procure.account.layout import OWNERS, Laid
 from procure.account.levels import levels, usual_most
-from procure.account.sweep import FAR, PAUSE, UNEXPLAINED, Log
+from procure.account.sweep import FAR, N_SPELLS, PAUSE, UNEXPLAINED, Log, Work
 
 LEAST_JOBS = 8
 """Jobs that must have waited with room before a limit is inferred."""
@@ -159,6 +159,16 @@ def with_limits(laid: Laid, limits: Iterable[Limit]) -> Laid:
         row = most[RESOURCES.index(one.resource)]
         row[one.owner] = min(row[one.owner], one.value)
     return laid._replace(centre=centre._replace(max_jobs=most[0], max_cpus=most[1]))
+
+
+def book_pauses(work: Work, pause: np.ndarray) -> None:
+    """Book to the pause what a pass that knows it would, int64[n_jobs], s: of each spell without a cause the first."""
+    job, lasted = work.spells[: work.counters[N_SPELLS]].T
+    paused = np.minimum(lasted, pause[job])
+    np.add.at(work.seconds[:, PAUSE], job, paused)
+    np.subtract.at(work.seconds[:, UNEXPLAINED], job, paused)
+    work.upper[PAUSE] += paused.sum()
+    work.lower[UNEXPLAINED] -= paused.sum()
 
 
 def infer_pause(seconds: np.ndarray) -> int:

@@ -379,11 +379,12 @@ def make_work(laid: Laid) -> Work:
         jobs_of=np.zeros(n_owners, np.int64),
         cpus_of=np.zeros(n_owners, np.int64),
         stretch=np.zeros(n, np.int64),
-        counters=np.zeros(2, np.int64),
+        counters=np.zeros(4, np.int64),
         seconds=np.zeros((n, len(CAUSES)), np.int64, order="F"),  # a cause that never applies takes no room
         lower=np.zeros(len(CAUSES), np.int64),
         upper=np.zeros(len(CAUSES), np.int64),
         seen=np.full(n_owners, -1, np.int64),
         beside=np.zeros((3, n_owners), np.int64),
         kept=np.zeros((len(OWNERS), n, 2), np.int64),
+        spells=np.zeros((2 * n, 2), np.int64),
     )

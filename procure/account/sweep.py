@@ -21,7 +21,7 @@ FAR = 1 << 60
 """A moment, an amount or a limit that is never reached."""
 ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED, LEFT, BACK = range(6)
 """Kinds of events; those of one moment are taken in this order, but for LEFT and BACK, which may come at any place."""
-N_ACTIVE, N_RUNNING = range(2)
+N_JOBS, N_ACTIVE, N_RUNNING, N_SPELLS = range(4)
 """What the counters count."""
 
 
@@ -87,13 +87,14 @@ class Work(NamedTuple):
     jobs_of: np.ndarray  # int64[n_owners], running
     cpus_of: np.ndarray  # int64[n_owners], running
     stretch: np.ndarray  # int64[n], s, how long there has been room for a job
-    counters: np.ndarray  # int64[2]
+    counters: np.ndarray  # int64[4]
     seconds: np.ndarray  # int64[n, n_causes], the result
     lower: np.ndarray  # int64[n_causes], s for which no other cause would do
     upper: np.ndarray  # int64[n_causes], s for which it would do
     seen: np.ndarray  # int64[n_owners], the stretch in which an owner's next job was looked at
     beside: np.ndarray  # int64[3, n_owners], s with room for the next job: all; at the most jobs; at the most CPUs
     kept: np.ndarray  # int64[n_kinds, n, 2], s that a job waited so: at the most of its user, …; or [n_kinds, 0, 2]
+    spells: np.ndarray  # int64[2 n, 2], jobs, and how long in one go no cause applied to them, s: the first N_SPELLS
 
 
 class Stretch(NamedTuple):
@@ -341,6 +342,10 @@ def _end_spell(centre, work, job):
     """Book how long no cause applied to a job, up to now, to the pause and the unexplained."""
     lasted = work.stretch[job]
     if lasted > 0:
+        n = work.counters[N_SPELLS]
+        if n < work.spells.shape[0]:
+            work.spells[n, 0], work.spells[n, 1] = job, lasted
+        work.counters[N_SPELLS] = n + 1
         work.stretch[job] = 0
         paused = min(lasted, centre.pause[job])
         work.seconds[job, PAUSE] += paused
