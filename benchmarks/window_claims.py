@@ -44,7 +44,7 @@ def epoch_windows(jobs: pd.DataFrame, seed: int) -> list[Window]:
     first = int(np.random.default_rng(seed).integers(0, len(jobs) - 600))
     parameters = Windows.model_validate({"length": LENGTH, "seed": seed})
     found = collect_windows(jobs.iloc[first : first + 600], NODES, parameters)
-    return [window for at, window in found.items() if at <= N_WINDOWS * LENGTH]
+    return [w for w, at in zip(found.windows, found.closed_at, strict=True) if at <= N_WINDOWS * LENGTH]
 
 
 def solved(windows: list[Window], method: str, steps: int = 0, **options) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,6 +21,7 @@ from typing import IO, Any
 import psutil
 
 from procure.errors import ArgumentError, TableError
+from procure.workload.slurm_text import slurm_memory_limit
 
 BOUND = ("setpriv", "--pdeathsig", "KILL")
 TREE = ("unshare", "--pid", "--fork", "--kill-child")
@@ -40,28 +41,34 @@ def allocation(n_cpus: int | None) -> list[int]:
     return ours[:n_cpus]
 
 
-def prefix(cpus: Sequence[int], *, idle: bool, share: float | None = None) -> list[str]:
+def prefix(cpus: Sequence[int], *, idle: bool, share: float | None = None, memory: str = "") -> list[str]:
     """Return the words before a command that pin it, give it its priority or quota, and bind its processes to ours.
 
     Raises
     ------
     ArgumentError
-        A share that is none, or systemd does not run here.
+        A share that is none, no amount of memory, or systemd does not run here.
     TableError
         The system makes no namespace for us.
     """
     words: list[str] = []
-    if share is not None:
+    if share is not None or memory:
         if not Path("/run/systemd/system").is_dir() or shutil.which("systemd-run") is None:
             raise ArgumentError(
-                "share",
-                "a quota needs systemd, which does not run here; without it the guest has idle priority, and in a "
-                "Slurm job `srun --overlap --nice --mem=…` starts it",
+                "share" if share is not None else "memory",
+                "a quota and a limit of memory need systemd, which does not run here; without them the guest has idle "
+                "priority, and in a Slurm job `srun --overlap --nice --mem=…` starts it",
             )
+        words = ["systemd-run", "--scope", "--quiet", *(["--user"] if os.getuid() else [])]
+    if share is not None:
         if not 0.0 < share < 1.0:
             raise ArgumentError("share", f"a quota of {share} was given; it is a share, between 0 and 1")
-        words = ["systemd-run", "--scope", "--quiet", *(["--user"] if os.getuid() else [])]
         words += ["-p", f"CPUQuota={share * len(cpus):.2%}"]
+    if memory:
+        try:
+            words += ["-p", f"MemoryMax={slurm_memory_limit(memory)}M"]
+        except ValueError as error:
+            raise ArgumentError("memory", str(error)) from None
     words += [*(OF_USER if os.getuid() else ()), *BOUND, *TREE, *(NO_RIGHTS if os.getuid() else ())]
     words += ["taskset", "--cpu-list", ",".join(map(str, cpus)), *(("chrt", "--idle", "0") if idle else ())]
     tried = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
@@ -140,8 +147,10 @@ def run(
     *,
     cpus: int | None = None,
     share: float | None = None,
+    memory: str = "",
+    seconds: float = float("inf"),
 ) -> Ran:
-    """Run a donor and, on the same CPUs, a guest until both have ended; Ctrl-C ends both.
+    """Run a donor and, on the same CPUs, a guest until both have ended, or for so many seconds; Ctrl-C ends both.
 
     Parameters
     ----------
@@ -149,6 +158,8 @@ def run(
         Of the allocation; None is all that we may use.
     share
         A quota for the guest by systemd, between 0 and 1; None is idle priority.
+    memory
+        That the guest may fill, such as ``4G``, by systemd.
 
     Raises
     ------
@@ -156,13 +167,13 @@ def run(
         As `prefix`; or a command that cannot be started.
     """
     ours = allocation(cpus)
-    guest_before = prefix(ours, idle=share is None, share=share)
+    guest_before = prefix(ours, idle=share is None, share=share, memory=memory)
     pair = Command("donor", first, prefix(ours, idle=False)), Command("guest", second, guest_before)
-    interrupted = False
+    interrupted, began = False, time.monotonic()
     try:
         for each in pair:
             each.start()
-        while sum(each.runs() for each in pair):
+        while sum(each.runs() for each in pair) and time.monotonic() - began < seconds:
             time.sleep(POLL)
     except KeyboardInterrupt:
         interrupted = True

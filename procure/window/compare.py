@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.run import simulate
+from procure.run import Run, simulate
 from procure.simulator.drive import Policy
 from procure.simulator.state import State
 from procure.window.policies import Windows
@@ -13,17 +16,24 @@ from procure.window.problem import Window
 from procure.window.solve import make_solver
 
 
-def collect_windows(jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows) -> dict[int, Window]:
-    """Simulate the policy `window`; return its windows that have jobs of several nodes, by when each closed.
+class Collected(NamedTuple):
+    """The windows of a run that have jobs of several nodes."""
 
-    That is in s after the first submission.
+    windows: list[Window]
+    closed_at: list[int]  # s after the first submission
+    run: Run
+
+
+def collect_windows(jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows, most: int | None = None) -> Collected:
+    """Simulate the policy `window`; keep its windows that have jobs of several nodes, or ``most``, evenly spread.
 
     Raises
     ------
     TableError
         A bad table, no tree, or no window with such jobs.
     """
-    windows: dict[int, Window] = {}
+    windows: list[Window] = []
+    closed_at: list[int] = []
     solver = make_solver(parameters.method)
 
     class Watched(Windows):
@@ -31,9 +41,13 @@ def collect_windows(jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows
             return self.follow(state, solver, keep)
 
     def keep(window: Window, now: int) -> None:
-        windows[now] = window
+        windows.append(window)
+        closed_at.append(now)
 
-    simulate(jobs, nodes, Watched(**dict(parameters)))
+    run = simulate(jobs, nodes, Watched(**dict(parameters)))
     if not windows:
         raise TableError("no job of several nodes ever waits for a window")
-    return windows
+    if most is not None and most < len(windows):
+        chosen = np.linspace(0, len(windows) - 1, most).round().astype(int).tolist()
+        windows, closed_at = [windows[i] for i in chosen], [closed_at[i] for i in chosen]
+    return Collected(windows, closed_at, run)

@@ -117,7 +117,7 @@ def train_network(
         raise ArgumentError("steps", f"{steps} steps; at least 1 is needed")
     ppo, torch = need("sb3_contrib").MaskablePPO, need("torch")
     parameters = Windows.model_validate({"length": length, "method": "greedy", "seed": seed})
-    windows = list(collect_windows(jobs, nodes, parameters).values())
+    windows = collect_windows(jobs, nodes, parameters).windows
     tree = FatTree.from_nodes(nodes)
     about = Network((tree.pods, tree.leaves, tree.nodes), int(jobs["n_nodes"].max()), (), {})
     torch.set_num_threads(1)
