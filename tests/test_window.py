@@ -117,6 +117,13 @@ def test_exact_is_the_optimum_of_tight_lines():
             assert solve(window, "exact").cost_code == naive_window.static_optimum(window), window
 
 
+def test_compact_is_the_rule_of_the_tree_plugin():
+    """Jobs in list order take the tightest leaf that holds them, on idle nodes that nobody took."""
+    window = Window(FatTree(2, 2, 4), np.array([0, 1, 4, 5, 6, 8, 9, 10, 11]), ("a", "b", "c"), [2, 3, 4])
+    found = solve(window, "compact")
+    assert [sorted(each.tolist()) for each in found.places] == [[0, 1], [4, 5, 6], [8, 9, 10, 11]]
+
+
 @pytest.mark.slow
 @settings(max_examples=few(25), deadline=None)
 @given(seed=st.integers(0, 10**6))

@@ -8,6 +8,8 @@ from itertools import pairwise
 
 from procure.errors import ArgumentError
 from procure.text import nearest
+from procure.topology.compact import allocate_compact
+from procure.topology.fabric import empty_fabric, empty_grant, no_holders, take
 from procure.window.board import Board, compiled, make_board
 from procure.window.exact import MOST_CELLS, n_cells, solve_exact
 from procure.window.heuristics import HIGHEST, HIGHEST_OF_PROGRAM, solve_greedy, solve_lns, solve_sa, solve_seq
@@ -17,7 +19,7 @@ from procure.window.problem import Allocation, Window
 COMPILED = ("seq", "greedy", "exact", "lns", "sa", "sa-published")
 """Methods that are kernels, in the order of `solve_compiled`'s numbers."""
 SEQ, GREEDY, EXACT, LNS, SA, SA_PUBLISHED = range(len(COMPILED))
-METHODS = (*COMPILED, "neural:NET")
+METHODS = (*COMPILED, "compact", "neural:NET")
 """Every method as a user names it; NET is the file of a trained network."""
 TOO_LARGE = "exact holds no window of so many jobs of different sizes"
 STEPS = {"lns": 300, "sa": 1000, "sa-published": 1000, "neural": 500}
@@ -73,7 +75,9 @@ def make_solver(method: str) -> Solver:
     TableError
         The network cannot be read.
     """
-    if check_method(method) in COMPILED:
+    if check_method(method) == "compact":
+        return _by_rule
+    if method in COMPILED:
         number = COMPILED.index(method)
 
         def by_kernel(board: Board, window: Window, seed: int, steps: int) -> bool:
@@ -93,6 +97,21 @@ def make_solver(method: str) -> Solver:
         return False
 
     return by_network
+
+
+def _by_rule(board: Board, window: Window, seed: int, steps: int) -> bool:
+    """Place each job in list order by the rule of Slurm's tree plugin; all must fit."""
+    shape = window.tree.shape
+    fabric, grant = empty_fabric(shape), empty_grant(shape)
+    fabric.idle[:] = 0
+    fabric.idle[window.idle] = 1
+    fabric.leaf_idle[:] = fabric.idle.reshape(-1, shape.nodes).sum(axis=1)
+    fabric.pod_idle[:] = fabric.leaf_idle.reshape(shape.pods, -1).sum(axis=1)
+    for job, n in enumerate(window.sizes.tolist()):
+        allocate_compact(shape, fabric, n, grant)
+        take(shape, fabric, no_holders(shape), grant, job)
+        board.held[board.first[job] : board.first[job + 1]] = np.searchsorted(window.idle, grant.nodes[:n])
+    return False
 
 
 def solve(window: Window, method: str = "lns", *, seed: int = 0, steps: int = 0) -> Allocation:
