@@ -79,14 +79,14 @@ def line_columns(
         )
     if asked["exclusive"].any():
         columns["exclusive"] = asked["exclusive"]
-    if (whole := seen.all_memory | asked["all_memory"])[ledger.keep].any():
+    whole = (seen.all_memory | asked["all_memory"]) & ledger.keep
+    if whole.any():
         columns["all_memory"] = whole
-        n = counted(int((whole & ledger.keep).sum()), "job")
-        ledger.note(f"{n} asked for all memory of their nodes (--mem=0): what they got is taken, but by policy slurm")
     shape = _shapes(asked, seen, asks, columns["job_id"])
     odd = seen.uneven & ledger.keep & ((shape != "tasks") | (asked["gpus_per_task"] == 0))
     of_user = text.str.contains(r"\s--exclusive=(?:user|mcs|topo)\b").to_numpy(bool) & ledger.keep
     for jobs, what in (
+        (whole, "asked for all memory of their nodes (--mem=0): what they got is taken, but under policy slurm"),
         (odd, "asked for GPUs that do not part evenly over their nodes: each node is taken to give the larger part"),
         (of_user, "asked for nodes alone with jobs of their user, label or topology: they share nodes with all"),
     ):
