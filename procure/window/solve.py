@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy as np
+
 from procure.errors import ArgumentError
 from procure.text import nearest
 from procure.topology.compact import allocate_compact
