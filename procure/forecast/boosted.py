@@ -6,11 +6,9 @@ import numpy as np
 import xgboost
 from scipy.special import logit
 
-from procure.errors import ArgumentError
-from procure.forecast.confidence import MODES, Forecasts, by_length, hazard, rates
+from procure.forecast.confidence import Forecasts, by_length, check_mode, hazard, rates
 from procure.forecast.known import Known, since_first, since_last
 from procure.forecast.periods import DAY, PERIODS, Patterns
-from procure.text import nearest
 
 FEWEST, FEWEST_CAME = 100, 10
 """Known outcomes, and among them fulfilled ones, that a model needs; before, the hazard stands."""
@@ -35,8 +33,7 @@ _LONG_AGO = 40 * DAY
 
 def confidence_of(patterns: Patterns, forecasts: Forecasts, mode: str) -> np.ndarray:
     """Return the confidence of each forecast under one of `MODES`, float64[n] in [0, 1]."""
-    if mode not in MODES:
-        raise ArgumentError("confidence", f"{mode!r} is not known; {nearest(mode, MODES)}")
+    check_mode(mode)
     if mode == "boosted":
         return boosted(patterns, forecasts)
     return hazard(forecasts) if mode == "hazard" else by_length(forecasts, survival=mode == "survival")

@@ -13,8 +13,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit, ndtr
 
+from procure.errors import ArgumentError
 from procure.forecast.known import NEVER, Known
 from procure.forecast.periods import PERIODS, Patterns
+from procure.text import nearest
 from procure.workload.clock import from_local
 
 MODES = ("pdf", "survival", "hazard", "boosted")
@@ -23,6 +25,12 @@ _LONGEST = 20
 """Lengths from here on count as one."""
 _FEWEST_LENGTHS = 5
 """Of fewer ended patterns of a size, all sizes together say what lengths are usual."""
+
+
+def check_mode(mode: str) -> None:
+    """Raise an `ArgumentError` if a mode is not one of `MODES`."""
+    if mode not in MODES:
+        raise ArgumentError("confidence", f"{mode!r} is not known; {nearest(mode, MODES)}")
 
 
 class Forecasts(NamedTuple):
