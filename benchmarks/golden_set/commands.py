@@ -118,5 +118,6 @@ def run(script: str, place: Place) -> dict[str, object]:
     return found
 
 
+GOES = {"buy | recommend* | targets": "a bound says what is promised"}
 SCRIPTS = {"buy": BUY, "queue": QUEUE, "schedulers": SCHEDULERS, "centre": CENTRE, "why": WHY, "learn": LEARN}
 PARTS = {name: Part(partial(run, script)) for name, script in (SCRIPTS | {"network": NETWORK}).items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from difflib import SequenceMatcher
 
@@ -23,7 +23,7 @@ class Quantity:
     ``name`` is as in ``--objective`` or a constraint; ``column`` and ``source`` say whether it is of the result table
     (``result``: known by simulation, predicted elsewhere), the package table (``package``) or
     `procure.packages.costs.total_costs` (``cost``), known for every package. ``how`` workloads are put together, see
-    `aggregate`; ``quantile``: the least value that so large a ``share`` of the workloads keeps.
+    `aggregate`.
     """
 
     name: str
@@ -32,7 +32,6 @@ class Quantity:
     unit: str
     meaning: str
     how: str = "mean"
-    share: float | None = None
 
     @property
     def per_workload(self) -> bool:
@@ -151,16 +150,6 @@ UNITS: dict[str, dict[str, str]] = {
 }
 """Per dimension, the units that may follow a number, and their factors; a bare number is in the first."""
 
-_FIGURES = {
-    "mean wait": ("mean_wait_time", "s"),
-    "p95 wait": ("p95_wait_time", "s"),
-    "share over 1h": ("share_over_1h", "share"),
-}
-_TARGET = re.compile(r"\s*([a-z0-9 ]+?)\s*<=\s*(.+?)\s*(?:\bin\s+(\d+)\s+of\s+(\d+)(?:\s+workloads)?)?\s*")
-_TARGET_SHAPE = (
-    "write 'FIGURE <= BOUND' or 'FIGURE <= BOUND in N of M workloads', e.g. 'p95 wait <= 4h in 9 of 10 workloads'; "
-    "FIGURE is mean wait, p95 wait or share over 1h"
-)
 _CLOSE, _LONGEST = 1e-9, 300
 _COMPARE = {"<=": np.less_equal, "<": np.less, ">=": np.greater_equal, ">": np.greater}
 
@@ -266,42 +255,6 @@ def parse_all(texts: Sequence[str], known: Mapping[str, Quantity]) -> list[Const
     if lines:
         raise TableError("the constraints cannot be satisfied by any package: " + "; ".join(lines))
     return found
-
-
-def parse_targets(given: Mapping[str, str], classes: Iterable[str] = ()) -> tuple[Constraint, ...]:
-    """Read what a centre promises a class of jobs, such as ``p95 wait <= 4h in 9 of 10 workloads``.
-
-    By class: ``all``, one of `procure.schemas.CLASSES`, or one of the study's own ``classes``. An unknown class or
-    figure, and a text that cannot be read, are a `TableError`.
-    """
-    found, known = [], ("all", *CLASSES, *classes)
-    for name, text in given.items():
-        where = f"target {name} = {text!r}"
-        if name not in known:
-            raise TableError(
-                f"{where}: no such class of jobs; {nearest(name, known)}; a study's own stand in [classes]"
-            )
-        if re.search(r"\bof\s+\d+\s+futures\b", text):
-            raise TableError(f"{where}: packages are compared on workloads now; write 'in N of M workloads'")
-        match = _TARGET.fullmatch(text)
-        words = " ".join(match[1].split()) if match is not None else ""
-        if match is None or words not in _FIGURES:
-            raise TableError(f"{where} cannot be read; {_TARGET_SHAPE}")
-        _, bound, n, m = match.groups()
-        if n is not None and not 1 <= int(n) <= int(m):
-            raise TableError(f"{where}: {n} of {m} was given; from 1 to all are possible")
-        column, unit = _FIGURES[words]
-        of = Quantity(
-            f"{name} {words}" + (f" in {n} of {m}" if n else ""),
-            column if name == "all" else f"{name}_{column}",
-            "result",
-            unit,
-            f"{words} of {'all jobs' if name == 'all' else f'the class {name}'}",
-            "mean" if n is None else "quantile",
-            None if n is None else int(n) / int(m),
-        )
-        found.append(replace(parse(f"{of.name} <= {bound}", {of.name: of}), text=text))
-    return tuple(found)
 
 
 def price_bound(constraints: Iterable[Constraint]) -> float | None:

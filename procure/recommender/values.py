@@ -12,8 +12,8 @@ from procure.errors import ArgumentError, TableError, argument
 from procure.models import Predicted, WorkloadWaits, pool_workloads
 from procure.models.intervals import ConformalErrors
 from procure.objectives import MEAN_WAIT, Quantity
-from procure.objectives.aggregate import CVAR_SHARE, aggregate, kept_by, pooled_mean
-from procure.objectives.constraints import SHORT, Constraint, parse_all, parse_targets, quantities
+from procure.objectives.aggregate import CVAR_SHARE, aggregate, pooled_mean
+from procure.objectives.constraints import SHORT, Constraint, parse_all, quantities
 from procure.schemas import PACKAGE
 from procure.study import Study
 from procure.study.rules import objective_of, own_constraints
@@ -21,25 +21,16 @@ from procure.study.rules import objective_of, own_constraints
 
 @dataclass(frozen=True)
 class Criteria:
-    """What is to be small, within which bounds; with ``axes``, what a Pareto front is drawn by.
-
-    ``targets`` are bounds, too, but where no package keeps them all, those nearest to it are listed.
-    """
+    """What is to be small, within which bounds; with ``axes``, what a Pareto front is drawn by."""
 
     objective: Quantity = MEAN_WAIT
     constraints: tuple[Constraint, ...] = ()
     axes: tuple[Quantity, ...] = ()
-    targets: tuple[Constraint, ...] = ()
-
-    @property
-    def bounds(self) -> list[Constraint]:
-        """The constraints, and what the targets ask for."""
-        return [*self.constraints, *self.targets]
 
     @property
     def quantities(self) -> list[Quantity]:
         """Everything that has to be known of a package."""
-        return [*(self.axes or [self.objective]), *(one.of for one in self.bounds)]
+        return [*(self.axes or [self.objective]), *(one.of for one in self.constraints)]
 
     @property
     def need_runs(self) -> bool:
@@ -58,7 +49,7 @@ class Criteria:
         ``value`` leads from a quantity to its value of each package; NaN counts as infinitely far.
         """
         far = np.zeros(n)
-        for one in self.bounds:
+        for one in self.constraints:
             values = value(one.of)
             off = np.abs(values - one.value) / max(abs(one.value), 1e-9)
             # A strict bound may be missed by nothing.
@@ -93,7 +84,7 @@ def criteria_of(
         axes = tuple(objective_of(SHORT.get(name, name), quotes, study.classes) for name in names)
     if names and len(set(axes)) < 2:
         raise ArgumentError("pareto", "a front needs two axes or more, e.g. wait,cost")
-    return Criteria(target, tuple(bounds), axes, parse_targets(study.targets, study.classes))
+    return Criteria(target, tuple(bounds), axes)
 
 
 Learn = Callable[[WorkloadWaits], tuple[Predicted | None, np.ndarray] | None]
@@ -269,9 +260,6 @@ class PackageValues:
 
     def pooled(self, values: np.ndarray, of: Quantity) -> np.ndarray:
         """Return a quantity of every package from its values on each workload, float64[workloads, packages]."""
-        if of.how == "quantile":
-            assert of.share is not None
-            return kept_by(values, np.where(self.ran_of(of) > 0, 1.0, 0.0), of.share)
         return pool(of, values, self.ran_of(of), self.weight, self.cvar_share, self.best)
 
     def ran_of(self, of: Quantity) -> np.ndarray:
@@ -329,4 +317,4 @@ def pool(
 
 
 def _key(of: Quantity) -> str:
-    return f"{of.column} {of.how}" + ("" if of.share is None else f" {of.share:g}")
+    return f"{of.column} {of.how}"

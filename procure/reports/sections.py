@@ -98,8 +98,6 @@ def why(explanations: Sequence[PackageExplanation]) -> Markup:
 
 def front(done: Recommendation) -> Markup:
     """Show the front of wait against cost (and energy, where the quotes state watts), with the first choice in it."""
-    if "satisfies" in done.ranking and not done.ranking["satisfies"].any():
-        return Markup()  # no package keeps what is asked for: there is no front of those that do
     wider, name = with_front(done), str(done.ranking["package_id"].iloc[0])
     values, axes, best = wider.package_values, wider.criteria.axes, wider.front
     points = np.column_stack([values.value(axis)[0] for axis in axes])
