@@ -23,7 +23,7 @@ from procure.offers import Finding, Line, Offer, Reading, listed_once, read_offe
 from procure.offers.reading import FIELDS, currency_code, normal
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import is_workbook
-from procure.packages.rules import PackageRules, order_lines
+from procure.packages.rules import order_lines
 from procure.schemas import PACKAGE, QUOTE, SPEEDS
 from procure.settings import PositiveInt, Settings, complaint
 from procure.tables import CellError, cell_errors, check, read
@@ -120,21 +120,6 @@ def _rate_errors(quotes: pd.DataFrame) -> Wrong:
     for row in np.flatnonzero((rates < SPEEDS[0]).to_numpy()).tolist():
         what = f"a speed is a number above 0, at least {SPEEDS[0]:g}; {rates.iloc[row]:g} was given"
         yield row, "spec_rate", f"{what}; leave it empty where none is known"
-
-
-def is_expired(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
-    """Tell which quotes were valid only until a day before ``rules.as_of``; without one, none."""
-    if rules.as_of is None:
-        return np.zeros(len(quotes), dtype=bool)
-    until = quotes["valid_until"].astype(str).to_numpy(dtype=str)
-    # Dates of the form YYYY-MM-DD compare as text.
-    return np.asarray((until != "") & (until < rules.as_of.isoformat()))
-
-
-def validity_notes(quotes: pd.DataFrame, rules: PackageRules) -> list[str]:
-    """Say which quotes are left out because they have expired."""
-    names = quotes.loc[is_expired(quotes, rules), "name"].tolist()
-    return [f"quotes that expired before {rules.as_of} are left out: {listed(names)}"] if names else []
 
 
 def price_notes(quotes: pd.DataFrame) -> list[str]:

@@ -17,7 +17,7 @@ from procure.errors import TableError
 from procure.files import code_digest, existing_file
 from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.quotes import price_notes, validity_notes
+from procure.packages.quotes import price_notes
 from procure.packages.rules import PackageRules, with_whole_orders
 from procure.packages.runnable import WorkloadDemand
 from procure.policies import catalog
@@ -252,7 +252,7 @@ def collect_inputs(study: Study, policies: Sequence[str], problems: list[str] | 
     if problems:
         return None
     assert quotes is not None
-    notes += [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages), *of_nodes]
+    notes += [*study.quote_notes(), *price_notes(quotes), *of_nodes]
     # A log whose models nobody offers is to be mapped first, and `study check` proposes how.
     if problems is None or gpu_models(study, quotes, existing, logs.values())["runs_on"].map(bool).all():
         for jobs in logs.values():
