@@ -27,7 +27,6 @@ from procure.schemas import CLASSES, JOB, QUOTE, RESULT
 from procure.simulator.class_waits import metric_names
 from procure.study.applications import Applications, mapper
 from procure.study.classes import class_notes
-from procure.study.existing import coverage_notes
 from procure.study.futures import table_digest
 from procure.study.rules import check_gpu_models, check_gpu_pools, gpu_models, sample_of
 from procure.study.study import Study
@@ -264,8 +263,6 @@ def collect_inputs(study: Study, policies: Sequence[str], problems: list[str] | 
         return None
     notes += applications.notes(workloads)
     notes += ask(verify_policies, study, quotes, existing, workloads, policies) or []
-    if existing is not None:
-        notes += coverage_notes(workloads, existing, quotes)
     notes += [*study.speed_notes(quotes, existing), *multi_node_notes(workloads)]
     notes += ask(class_notes, study, workloads) or []
     return None if problems else Plan(study, quotes, pd.DataFrame(), workloads, existing, tuple(notes), logs=logs)
