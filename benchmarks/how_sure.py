@@ -16,11 +16,15 @@ import numpy as np
 import pandas as pd
 
 from procure.models import WorkloadWaits, features, make_case, predict_packages
-from procure.models.intervals import coverage
 from procure.study import load_study
 from procure.sweep import Plan, load_plan, read_results
 
 HEAD = 500
+
+
+def coverage(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> float:
+    """Return the share of truths that lie within their range."""
+    return float(np.mean((low <= truth) & (truth <= high)))
 
 
 def main() -> None:

@@ -65,9 +65,3 @@ class ConformalErrors:
         of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
         low, high = (np.maximum((wait + 1) * bounds[of, end] - 1, 0.0) for end in (0, 1))
         return low, high
-
-
-def coverage(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> float:
-    """Return the share of known truths that lie within their range; NaN where none is known."""
-    known = ~np.isnan(truth) & ~np.isnan(low)
-    return float(np.mean((low <= truth) & (truth <= high), where=known)) if known.any() else math.nan

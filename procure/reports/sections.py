@@ -24,7 +24,6 @@ from procure.page.html import render
 from procure.page.names import servers
 from procure.recommender.award import award_of
 from procure.recommender.confidence import Confidence
-from procure.recommender.evaluate import coverage_notes
 from procure.recommender.rank import eligible
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import with_front
@@ -59,14 +58,14 @@ _FOLDER = Path(__file__).parent
 def sections_of(done: Recommendation, explanations: Sequence[PackageExplanation]) -> dict[str, tuple[str, Markup]]:
     """Return title and HTML by the id of a section, in their order; HTML is empty where there is nothing to say."""
     return {
-        "sure": ("How sure the list is", sureness(done.confidence, coverage_notes(done.case, done.predicted))),
+        "sure": ("How sure the list is", sureness(done.confidence)),
         "why": ("Why the first package", why(explanations)),
         "front": ("What the wait costs", front(done)),
         "award": ("The award matrix", award(done)),
     }
 
 
-def sureness(sure: Confidence | None, lines: Sequence[str] = ()) -> Markup:
+def sureness(sure: Confidence | None) -> Markup:
     """Say how sure the list is; nothing of a single package."""
     if sure is None or len(sure.table) < 2:
         return Markup()
@@ -76,7 +75,7 @@ def sureness(sure: Confidence | None, lines: Sequence[str] = ()) -> Markup:
         n_draws=sure.n_draws,
         objective=sure.of.name.replace("-", " "),
         unit=sure.unit,
-        lines=[*sure.sentences(), *lines],
+        lines=sure.sentences(),
     )
 
 
