@@ -9,10 +9,11 @@ import typer
 
 from procure.cli import common, study_options
 from procure.errors import TableError
+from procure.offers import OfferReading
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
 from procure.packages.costs import budget_notes
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
-from procure.packages.quotes import OfferReading, price_notes
+from procure.packages.quotes import price_notes
 from procure.settings import Settings
 from procure.study import load_study
 from procure.study.study import Sweep

@@ -16,10 +16,10 @@ from pydantic import ValidationError
 from procure.errors import TableError
 from procure.files import is_file
 from procure.files.gpu_pools import models_of, named_pools
+from procure.offers import OfferReading
 from procure.packages import count_packages, read_quotes
 from procure.packages.costs import budget_notes, check_prices
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.quotes import OfferReading
 from procure.settings import complaint, problems, validate
 from procure.study import rules
 from procure.study.applications import Applications

@@ -24,9 +24,10 @@ from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.conditions import JobClass, parse_classes
 from procure.objectives.constraints import objectives_of, of_class, parse
+from procure.offers import OfferReading
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
-from procure.packages.quotes import OfferReading, read_quote_file
+from procure.packages.quotes import read_quote_file
 from procure.packages.rules import OrderLines, order_lines, study_lines, with_whole_orders
 from procure.policies import catalog
 from procure.progress import silent
