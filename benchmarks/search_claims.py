@@ -19,7 +19,7 @@ from claim_precision import ROOT, read_days, sweep_all
 
 from procure.evaluation.ranking import REGRET_FLOOR, find_hits, order
 from procure.explorer.candidates import Candidates, Observations, spread
-from procure.explorer.propose import ByModel
+from procure.explorer.propose import Proposer, make_proposer
 from procure.explorer.run import Progress, Rules, run_rounds
 from procure.models import Surrogate, features
 from procure.packages import PackageRules, read_quotes
@@ -56,39 +56,7 @@ class Truth:
         return float(hits.sum()) / 50
 
 
-class Baseline:
-    """Packages that may be proposed, the source of chance, and the whole budget."""
-
-    def __init__(self, candidates: Candidates, seed: int, n_packages: int) -> None:
-        self.candidates, self._seed, self._n_packages = candidates, seed, n_packages
-
-
-class EveryTenth(Baseline):
-    """The published rule: every n-th package, a model of their totals, then its best (Hutchison 2024, 3.4)."""
-
-    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
-        """Return the sample, whatever it leaves out; then the packages that are predicted to be best."""
-        every, budget = self.candidates.listed, self._n_packages
-        assert every is not None
-        sample = every[:: max(1, -(-len(every) // max(1, budget - min(50, budget // 5))))]  # the rest confirms the list
-        sample = sample[~known.has(sample)]
-        if len(sample):
-            return sample[:n]
-        learnt = np.flatnonzero((known.left_out <= self.candidates.level) & ~np.isnan(known.value))
-        rest = self.candidates.inside(every)
-        rest = rest[~known.has(rest)]
-        if len(learnt) < 2 or not len(rest):
-            return rest[:n]
-        quotes = self.candidates.space.quotes
-        x, z = (
-            features(pd.DataFrame(counts, columns=quotes["name"].tolist()), quotes, "totals")
-            for counts in (known.counts[learnt], rest)
-        )
-        predicted = Surrogate().fit(x, known.target[learnt]).predict(z)
-        return rest[np.argsort(predicted, kind="stable")[:n]]
-
-
-class ByChance(Baseline):
+class ByChance(Proposer):
     """Packages drawn at random from those that run every job."""
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
@@ -97,7 +65,7 @@ class ByChance(Baseline):
         return drawn[~known.has(drawn)][:n]
 
 
-class ByExchange(Baseline):
+class ByExchange(Proposer):
     """Hill climbing: the neighbours of the best known package, or of the next best once these are used up."""
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
@@ -116,7 +84,7 @@ class ByExchange(Baseline):
         return found
 
 
-BASELINES = {"every-tenth": EveryTenth, "greedy": ByExchange, "random": ByChance}
+BASELINES = {"greedy": ByExchange, "random": ByChance}
 
 
 def one_search(truth: Truth, method: str, seed: int, budget: int) -> dict[str, float]:
@@ -130,9 +98,9 @@ def one_search(truth: Truth, method: str, seed: int, budget: int) -> dict[str, f
             stable = len(known)
 
     began = time.perf_counter()
-    proposer = BASELINES[method](field, seed, budget) if method in BASELINES else ByModel(field, seed)
+    baseline = BASELINES.get(method)
     run_rounds(
-        known, field, proposer.propose,
+        known, field, baseline(field, seed) if baseline else make_proposer(method, field, seed, budget),
         lambda counts: truth.wait[truth.rows(counts)], Rules(budget, stable_rounds=0), on_round=on_round,
     )  # fmt: skip
     found: dict[str, float] = {"seconds": time.perf_counter() - began, "stable_at": stable}

@@ -19,7 +19,7 @@ import procure
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.explorer.candidates import Candidates, Observations, spread
-from procure.explorer.propose import ByModel, GaussianProcess
+from procure.explorer.propose import METHODS, GaussianProcess, make_proposer
 from procure.explorer.run import Rules, SearchResult, run_rounds
 from procure.models import make_case, pool_workloads
 from procure.packages.space import make_space
@@ -57,15 +57,23 @@ class Bench:
         )
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_search_spends_its_budget_never_asks_twice_and_wastes_nothing(tmp_path: Path, listed: bool) -> None:
+def test_a_method_spends_its_budget_never_asks_twice_and_wastes_nothing(
+    tmp_path: Path, method: str, listed: bool
+) -> None:
     bench = Bench(tmp_path)
     field = bench.field(listed)
+    if method == "every-tenth" and not listed:
+        with pytest.raises(TableError, match="too large to list; method model needs no list"):
+            make_proposer(method, field, 1, 130)
+        return
     known = Observations(bench.space)
-    done = run_rounds(known, field, ByModel(field, 1).propose, bench.answer, Rules(130, stable_rounds=0))
+    done = run_rounds(known, field, make_proposer(method, field, 1, 130), bench.answer, Rules(130, stable_rounds=0))
     assert done.n_asked == len(known) == len(bench.asked) == len(set(bench.asked)) == 130
     assert done.ended == "budget"
-    assert (known.left_out == 0).all()
+    if method != "every-tenth":
+        assert (known.left_out == 0).all()
 
 
 def test_the_model_finds_the_best_package_with_fewer_runs_than_chance(tmp_path: Path) -> None:
@@ -76,7 +84,7 @@ def test_the_model_finds_the_best_package_with_fewer_runs_than_chance(tmp_path: 
     least, chance = [], []
     for seed in range(3):
         known = Observations(bench.space)
-        run_rounds(known, field, ByModel(field, seed).propose, bench.answer, Rules(110, stable_rounds=0))
+        run_rounds(known, field, make_proposer("model", field, seed, 110), bench.answer, Rules(110, stable_rounds=0))
         least.append(known.value.min())
         chance.append(formula(field.draw(110, np.random.default_rng(seed))).min())
     assert np.median(least) == best and sum(chance) >= sum(least)
@@ -89,14 +97,14 @@ def test_a_search_ends_when_the_list_is_stable_and_when_everything_is_simulated(
     known = Observations(bench.space)
     rounds: list[tuple[int, set[int]]] = []
     done = run_rounds(
-        known, field, ByModel(field, 1).propose, bench.answer, Rules(10**6, stable_rounds=3),
+        known, field, make_proposer("model", field, 1, 10**6), bench.answer, Rules(10**6, stable_rounds=3),
         on_round=lambda progress: rounds.append((progress.n_asked, set(known.order()[:50].tolist()))),
     )  # fmt: skip
     assert done.ended == "stable" and len(known) < len(field.all)
     assert rounds[-1][1] == rounds[-2][1] == rounds[-3][1] == rounds[-4][1] != rounds[-5][1]
     known = Observations(bench.space)
     rules = Rules(10**6, batch=500, stable_rounds=0)
-    done = run_rounds(known, field, ByModel(field, 1).propose, bench.answer, rules)
+    done = run_rounds(known, field, make_proposer("model", field, 1, 10**6), bench.answer, rules)
     assert done.ended == "exhausted" and len(known) == len(field.all)
 
 
@@ -117,7 +125,8 @@ def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, listed: b
         bench = Bench(tmp_path, stored)
         field, known = bench.field(listed), Observations(bench.space)
         with contextlib.suppress(KeyboardInterrupt):
-            run_rounds(known, field, ByModel(field, 1).propose, bench.answer, Rules(limit, stable_rounds=0))
+            proposer = make_proposer("model", field, 1, 150)
+            run_rounds(known, field, proposer, bench.answer, Rules(limit, stable_rounds=0))
         return known
 
     whole, calls = go_on(150), 0
@@ -139,7 +148,7 @@ def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, listed: b
 def test_packages_whose_run_fails_are_not_ranked_and_not_asked_again(tmp_path: Path) -> None:
     bench = Bench(tmp_path, lambda counts: np.where(counts[:, 1] % 2 == 0, np.nan, formula(counts)))
     field, known = bench.field(), Observations(bench.space)
-    run_rounds(known, field, ByModel(field, 1).propose, bench.answer, Rules(150, stable_rounds=0))
+    run_rounds(known, field, make_proposer("model", field, 1, 150), bench.answer, Rules(150, stable_rounds=0))
     assert len(set(bench.asked)) == len(bench.asked) == 150
     assert np.isnan(known.value).any() and not np.isnan(known.value[known.order()]).any()
 
@@ -250,6 +259,8 @@ def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"search\.share: 1\.1 was given"):
         load_study(path)
     path = make_study(tmp_path, n_jobs="60")
+    with pytest.raises(TableError, match="'magic' is unknown"):
+        found(path, method="magic")
     found(path, runs=10)
     make_study(tmp_path, n_jobs="61")
     with pytest.raises(TableError, match="holds results of other inputs: workload day changed"):
@@ -268,6 +279,8 @@ def test_a_space_beyond_any_list_can_be_checked_and_searched_but_not_swept(tmp_p
     path.write_text(text.replace("../results", "results"))
     done = found(path, runs=90)
     assert done.spent["n_runs_computed"] == 90 and done.spent["n_packages_in_space"] is None
+    with pytest.raises(TableError, match="method model needs no list"):
+        found(path, method="every-tenth")
 
 
 @pytest.mark.slow

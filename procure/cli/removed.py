@@ -103,7 +103,6 @@ _OPTIONS = {
     "recommend --redraws": "--resamples",
     "search --dashboard": "how far a search is, it says itself; leave it out",
     "search --scheduler-file; sweep --scheduler-file": "give the address in it: --farm tcp://HOST:PORT",
-    "search --method": "for the published rule sweep with sample = 10, and recommend --rule published",
     "search --tls --no-tls; sweep --no-tls --tls": "workers have Dask's own temporary keys; leave it out",
     "site read --print-commands --run": "procure site collect",
     "study init --category": "--set category.NAMES=CATEGORY",

@@ -117,6 +117,9 @@ def search(
     k: study_options.LengthOption = None,
     objective: study_options.ObjectiveOption = None,
     constraints: study_options.ConstraintOption = None,
+    method: str = typer.Option(
+        "model", help="model, or every-tenth: the published rule, every n-th package and a model of their totals."
+    ),
     farm: study_options.FarmOption = "serial",
     out: Annotated[Path | None, common.table_option("Also write every simulated package, ranked")] = None,
     output: common.FormatOption = common.Format.TABLE,
@@ -134,7 +137,7 @@ def search(
     """
     of_study, workers = study_options.farm_options(farm, settings)
     study = study_options.load(path, of_study)
-    asked = {"k": k, "objective": objective, "constraints": constraints}
+    asked = {"k": k, "objective": objective, "constraints": constraints, "method": method}
     _search(study, farm, workers, out, output, **asked)
 
 

@@ -1,15 +1,19 @@
-"""Which packages to simulate next: by a model of those that are known."""
+"""Which packages to simulate next: by model, or by the published rule."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 
+from procure.errors import TableError
 from procure.explorer.candidates import Candidates, Observations, spread
 from procure.models import Surrogate
+from procure.models.features import features
 from procure.packages.space import rows_in
 
 _LENGTHS = (0.35, 0.7, 1.4)
@@ -62,6 +66,10 @@ def _root(matrix: np.ndarray) -> np.ndarray:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
+Method = Literal["model", "every-tenth"]
+METHODS = get_args(Method)
+"""Names that `make_proposer` knows."""
+
 FIRST = 64
 """The first round is so large, if no more is known; it spreads over the combinations of types."""
 
@@ -78,11 +86,65 @@ _SHIFT = 30.0
 """Seconds added before logarithms are taken, so that differences far below a minute count for little."""
 
 
+class Proposer:
+    """A way to search: what `propose` returns is simulated, round by round."""
+
+    def __init__(self, candidates: Candidates, seed: int) -> None:
+        """Choose the packages that may be proposed, and the source of chance."""
+        self.candidates, self._seed = candidates, seed
+
+    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
+        """Return up to n packages that are not known, int64 (packages, types); none to end the search."""
+        raise NotImplementedError
+
+
+def make_proposer(method: str, candidates: Candidates, seed: int, n_packages: int) -> Proposer:
+    """Return one of `METHODS`; ``n_packages`` is the whole budget, which only the published rule must know."""
+    if method == "model":
+        return ByModel(candidates, seed)
+    if candidates.listed is None:
+        raise TableError(
+            "method every-tenth takes every n-th package of the whole list, and this space is too large to "
+            "list; method model needs no list"
+        )
+    return EveryTenth(candidates, n_packages)
+
+
 def _new(counts: np.ndarray, known: Observations) -> np.ndarray:
     return counts[~known.has(counts)]
 
 
-class ByModel:
+class EveryTenth(Proposer):
+    """The published rule: every n-th package, a model of their totals, then its best (Hutchison 2024, 3.4)."""
+
+    def __init__(self, candidates: Candidates, n_packages: int) -> None:
+        """Share the budget out: what is not used to confirm the list is the sample."""
+        super().__init__(candidates, 0)
+        n_sample = max(1, n_packages - min(50, n_packages // 5))
+        assert candidates.listed is not None
+        self._step = max(1, -(-len(candidates.listed) // n_sample))
+
+    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
+        """Return the sample, whatever it leaves out; then the packages that are predicted to be best."""
+        every = self.candidates.listed
+        assert every is not None
+        sample = _new(every[:: self._step], known)
+        if len(sample):
+            return sample[:n]
+        learnt = np.flatnonzero((known.left_out <= self.candidates.level) & ~np.isnan(known.value))
+        rest = _new(self.candidates.inside(every), known)
+        if len(learnt) < 2 or not len(rest):
+            return rest[:n]
+        quotes = self.candidates.space.quotes
+        x, z = (
+            features(pd.DataFrame(counts, columns=quotes["name"].tolist()), quotes, "totals")
+            for counts in (known.counts[learnt], rest)
+        )
+        predicted = Surrogate().fit(x, known.target[learnt]).predict(z)
+        return rest[np.argsort(predicted, kind="stable")[:n]]
+
+
+class ByModel(Proposer):
     """Boosted trees over everything known and a Gaussian process around the best propose together.
 
     The first round spreads over the combinations of types. In each later one the trees learn from all that is known,
@@ -93,12 +155,12 @@ class ByModel:
     """
 
     def __init__(self, candidates: Candidates, seed: int) -> None:
-        """Choose the packages that may be proposed, and the source of chance; no pool of them is screened yet."""
-        self.candidates, self._seed = candidates, seed
+        """Begin without a screened pool of candidates."""
+        super().__init__(candidates, seed)
         self._pool: tuple[int, np.ndarray] | None = None
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
-        """Return up to n packages that are not known, int64 (packages, types); none to end the search."""
+        """Return the next round."""
         rng = np.random.default_rng([self._seed, 1 + number])
         best = known.order()
         best = best[known.left_out[best] <= self.candidates.level]

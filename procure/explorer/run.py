@@ -13,7 +13,7 @@ import pandas as pd
 from procure.errors import ArgumentError, TableError
 from procure.explorer.candidates import Candidates, CriteriaScore, Observations
 from procure.explorer.oracle import Question, Simulator, held_farm, left_out_of, load_inputs, workspace
-from procure.explorer.propose import FIRST, ByModel
+from procure.explorer.propose import FIRST, METHODS, ByModel, Proposer, make_proposer
 from procure.objectives.constraints import price_bound
 from procure.progress import silent
 from procure.recommender.recommendation import heading
@@ -24,13 +24,10 @@ from procure.study.rules import search_budget
 from procure.sweep import FarmOptions
 from procure.sweep.results import policy_of
 from procure.sweep.trial import about_limits
-from procure.text import Shown, counted
+from procure.text import Shown, counted, nearest
 
 Answer = Callable[[np.ndarray], np.ndarray]
 """From counts, int64 (packages, types), to values, float64 (packages,) or (values, packages); NaN = it failed."""
-
-Propose = Callable[[Observations, int, int], np.ndarray]
-"""From what is known, the number of the round, and how many packages it may ask for, to counts; none to end."""
 
 SHORTEST = 50
 """A list of three is soon stable by chance: at least this many first packages must be."""
@@ -66,7 +63,7 @@ class Progress:
 def run_rounds(
     known: Observations,
     candidates: Candidates,
-    propose: Propose,
+    proposer: Proposer,
     answer: Answer,
     rules: Rules,
     on_round: Callable[[Progress], None] = silent,
@@ -86,7 +83,7 @@ def run_rounds(
         if done.ended:
             return done
         size = max(rules.batch, FIRST if done.n_rounds == 0 else done.n_asked // GROWTH)
-        new = propose(known, done.n_rounds, size)
+        new = proposer.propose(known, done.n_rounds, size)
         if not len(new):
             done.ended = "exhausted"
             return done
@@ -130,10 +127,18 @@ class SearchResult(Shown):
     @property
     def notes(self) -> list[str]:
         """What the user should know of the list, a sentence each."""
-        top, lines = self.ranking.head(self.k), []
+        top, of = self.ranking.head(self.k), self.criteria.objective
+        column = "objective_value" if "objective_value" in top else "mean_wait_time"
+        lines = []
         if "satisfies" in top and not top["satisfies"].all():
             n = f"{int(self.ranking['satisfies'].sum()):,} of the {len(self.ranking):,} packages"
             lines.append(f"{n} that were simulated satisfy the constraints; the others follow")
+        if len(top) > 1 and top[column].eq(top[column].iloc[0]).all():
+            least = f"{of.name}, {top[column].iloc[0]:,.1f} {of.unit}"
+            lines.append(
+                f"all {len(top)} have the same {least}: this workload cannot tell them apart; a longer list, a busier "
+                "day or `procure workload slice --load` may"
+            )
         return [*lines, self.limits]
 
     def shown(self) -> pd.DataFrame:
@@ -170,6 +175,7 @@ class SearchResult(Shown):
 def search(
     study: str | Path | Study,
     *,
+    method: str = "model",
     objective: str | None = None,
     constraints: Sequence[str] | None = None,
     k: int | None = None,
@@ -188,8 +194,8 @@ def search(
     study
         A study, or the path of its file; its ``[search]`` says how much is spent, and when the search ends:
         ``procure.load_study("study.toml", ["search.runs=250"])``.
-    objective, constraints, k, policy, farm, options
-        See `criteria_of` and `procure.sweep.run_sweep`; else the study's.
+    method, objective, constraints, k, policy, farm, options
+        See `procure.explorer.propose.METHODS`, `criteria_of` and `procure.sweep.run_sweep`; else the study's.
     note, progress
         Called with what the user should know, and after each round with the runs asked for, those allowed, and the
         least value of the objective.
@@ -207,15 +213,17 @@ def search(
     """
     options, study = options or FarmOptions(), load_study(study)
     criteria = criteria_of(study, objective, constraints)
-    policy, given = _check(study, policy, k, criteria), study.search
+    policy, given = _check(study, method, policy, k, criteria), study.search
     plan, space = load_inputs(study, policy, price_bound(criteria.constraints))
     asked = Question(plan, policy, space, criteria, given.seed)
     for text in plan.notes:
         note(text)
     listed = space.listed()
-    rules = Rules(_budget(plan, listed), k or given.k, given.batch, given.stable_rounds)
+    stable = given.stable_rounds if method == "model" else 0  # the published rule spends what it is given
+    rules = Rules(_budget(plan, listed), k or given.k, given.batch, stable)
     candidates = Candidates(space, left_out_of(plan), asked.seed, listed)
-    return _search(asked, rules, candidates, (farm, options), note, progress)
+    proposer = make_proposer(method, candidates, asked.seed, rules.n_packages)
+    return _search(asked, rules, proposer, (farm, options), note, progress)
 
 
 def _budget(plan: Plan, listed: np.ndarray | None) -> int:
@@ -239,13 +247,14 @@ def _budget(plan: Plan, listed: np.ndarray | None) -> int:
 def _search(
     asked: Question,
     rules: Rules,
-    candidates: Candidates,
+    proposer: Proposer,
     workers: tuple[str, FarmOptions],
     note: Callable[[str], None],
     progress: Callable[[int, int, float], None],
 ) -> SearchResult:
     """Go round by round, with workers that are held for all rounds."""
-    began, plan, n = time.perf_counter(), asked.plan, len(asked.plan.workloads)
+    began, plan, n, candidates = time.perf_counter(), asked.plan, len(asked.plan.workloads), proposer.candidates
+    by_model = isinstance(proposer, ByModel)
     if candidates.level:
         note(f"no package found runs every job; the best leave out {candidates.level:,}, and only such are simulated")
     score, folder = CriteriaScore(plan, asked.space, asked.criteria), workspace(plan.study)
@@ -253,7 +262,7 @@ def _search(
     with held_farm(workers[0], options, note) as (held, options):
         simulator = Simulator(asked, score.columns, held, options, folder, note)
         known = Observations(asked.space, score)
-        if len(simulator.swept):
+        if by_model and len(simulator.swept):
             counts, answers = simulator.counts_of(simulator.swept)
             known.add(counts, answers, candidates.left_out(counts))
             note(f"learning from {len(counts):,} packages that the study's sweep has simulated")
@@ -264,11 +273,11 @@ def _search(
             best = float(known.value[order[0]]) if len(order) else float("nan")
             progress(done.n_asked * n, rules.n_packages * n, best)
 
-        done = run_rounds(known, candidates, ByModel(candidates, asked.seed).propose, simulator, rules, report)
+        done = run_rounds(known, candidates, proposer, simulator, rules, report)
     if not len(known.order()):
         raise TableError(f"all {len(known)} packages failed; {simulator.folder} says why")
     spent: dict[str, object] = {
-        "method": "model",
+        "method": "model" if by_model else "every-tenth",
         "seed": asked.seed,
         "ended": done.ended,
         "n_rounds": done.n_rounds,
@@ -289,8 +298,13 @@ def _search(
     return SearchResult(plan.study.name, score.criteria, rules.k, ranking, spent, plan.types, limits)
 
 
-def _check(study: Study, policy: str | None, k: int | None, criteria: Criteria) -> str:
+def _check(study: Study, method: str, policy: str | None, k: int | None, criteria: Criteria) -> str:
     """Refuse arguments that are wrong; return the policy."""
+    if method not in METHODS:
+        gone = "it was a baseline, and is in benchmarks/search_claims.py; leave it out"
+        raise ArgumentError(
+            "method", f"{method!r} is unknown; {gone if method == 'random' else nearest(method, METHODS)}"
+        )
     if k is not None and k < 1:
         raise ArgumentError("k", f"{k} was given; it must be 1 or more")
     policy = policy_of(study, policy)
