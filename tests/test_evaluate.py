@@ -68,3 +68,16 @@ def test_only_packages_that_run_every_job_are_ranked_and_the_published_rule_stan
     naive = table[(table["model"] == "cheapest-per-cpu") & (table["k"] == 5)].iloc[0]
     assert naive["precision"] == 0
     assert set(table["model"]) == {"xgboost", "cheapest-per-cpu", "random"}
+
+
+def test_a_wider_truth_decides_hits_and_what_could_be_bought():
+    """Regret with the sample: the best simulated package counts beside the first k."""
+    case = make_case()
+    truth, wait = case.wait, np.where(np.arange(200) < 20, case.wait, np.nan)
+    worst_first = -truth
+    known = WorkloadWaits(case.name, case.packages, case.left_out, wait, case.n_jobs)
+    table = evaluate_case(known, {("totals", "gbt"): (worst_first, worst_first)}, truth, ks=(5,))
+    row = table[(table["model"] == "gbt") & (table["k"] == 5)].iloc[0]
+    assert row["n_ranked"] == 100
+    assert row["bought_regret_share"] == 0
+    assert row["regret_seconds"] == 190

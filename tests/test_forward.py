@@ -81,7 +81,7 @@ def test_a_cut_outside_the_log_is_refused(study, cut):
     assert ("three weeks" in str(error.value)) != (cut == "soon")
 
 
-@pytest.mark.parametrize("more", [["--cut", CUT], ["--forward", "--rule", "published"]])
+@pytest.mark.parametrize("more", [["--cut", CUT], ["--forward", "--truth", "t"], ["--forward", "--rule", "published"]])
 def test_options_that_do_not_go_together_are_refused(study, procure, more):
     code, _, err = procure("evaluate", str(study), *more)
     assert code == 2 and more[-2] in err and ("does not use it" if "--forward" in more else "belongs to") in err

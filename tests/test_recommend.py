@@ -171,6 +171,20 @@ def test_nothing_is_confirmed_twice(swept, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_evaluate_against_a_wider_truth(swept):
+    """An exhaustive study of the same workload gives hits and regret over all packages that run every job."""
+    whole = swept.with_name("whole.toml")
+    whole.write_text(STUDY.replace('"small"', '"whole"').replace("sample = 2", "sample = 1"))
+    run("sweep", str(whole), "--farm", "serial")
+    rows = json.loads(run("evaluate", str(swept), "--truth", str(whole), "--format", "json"))
+    sampled = json.loads(run("evaluate", str(swept), "--format", "json"))
+    assert rows[0]["n_ranked"] > sampled[0]["n_ranked"]
+    assert all(row["bought_regret_share"] <= row["regret_share"] for row in rows if row["model"] == "xgboost")
+    table = swept.parent / "results" / "whole" / "results.parquet"
+    assert json.loads(run("evaluate", str(swept), "--truth", str(table), "--format", "json")) == rows
+
+
+@pytest.mark.slow
 def test_recommend_is_a_function_of_the_library(swept):
     """From a path, a study or its results: the same list as the command's, which says itself as text and HTML."""
     r = procure.recommend(swept, k=3)

@@ -78,7 +78,6 @@ _OPTIONS = {
     "compare --seeds": "shaken copies of one log are no independent tests; repeat on its weeks: --slices week",
     "compare-rent --uncertainty": "compare price lists of both ends",
     "evaluate --earlier-cuts": "choosing the rule by earlier cuts was no better than the past; leave it out",
-    "evaluate --truth": f"sweep with sample = 1; {_LIBRARY}evaluation.ranking.evaluate judges any order",
     "evaluate --runs": "every rule replays the past once a package; leave it out",
     "forecast evaluate --nodes": "procure compare --policies easy:place=best,forecast:place=best",
     "forecast evaluate --seed": "nothing is shuffled any more; leave it out",

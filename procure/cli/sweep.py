@@ -26,7 +26,7 @@ from procure.text import counted
 
 OF_RUN = 600
 """Bytes of a worker's own for each job of its workload, under a policy that keeps most."""
-_OF_SWEEP, _OF_FORWARD = ("rule", "hit_threshold"), ("cut",)
+_OF_SWEEP, _OF_FORWARD = ("truth", "rule", "hit_threshold"), ("cut",)
 
 
 def sweep(
@@ -194,6 +194,11 @@ def evaluate(
     context: typer.Context,
     path: study_options.StudyArgument,
     settings: study_options.SetOption = None,
+    truth: Path | None = typer.Option(
+        None,
+        metavar="STUDY_OR_PARQUET",
+        help="A study or result table that simulated more packages: hits and regret are taken from it.",
+    ),
     rule: study_options.RuleOption = "runs-all",
     hit_threshold: list[int] | None = typer.Option(
         None,
@@ -231,7 +236,7 @@ def evaluate(
         common.show(forward(study, cut, note=common.note), output)
         return
     common.refuse_given(context, "it belongs to --forward", *_OF_FORWARD)
-    found = evaluate_study(study, rule=rule, hit_threshold=hit_threshold, note=common.note)
+    found = evaluate_study(study, truth=truth, rule=rule, hit_threshold=hit_threshold, note=common.note)
 
     def people() -> None:
         for line in found.verdict():

@@ -220,6 +220,7 @@ def cheapest_per_cpu(packages: pd.DataFrame) -> np.ndarray:
 def evaluate_case(
     case: WorkloadWaits,
     predictions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]],
+    truth: np.ndarray | None = None,
     ks: Sequence[int] = (10, 50, 100, 500, 1000),
     hit_share: float = 0.05,
     rule: str = "runs-all",
@@ -227,15 +228,19 @@ def evaluate_case(
     """Judge models and two baselines on the packages that run every job, and by the published rule beside.
 
     ``predictions`` are by (feature set, model) the predicted wait per package for the packages that run every job, and
-    for all packages by the published rule (the mean over the jobs that ran, whatever was left out). ``rule =
-    "published"`` judges all packages by that rule in the first place.
+    for all packages by the published rule (the mean over the jobs that ran, whatever was left out). ``truth`` is the
+    mean wait per package, s, NaN where unknown, None: the case's own; with it, ``bought_regret_share`` is the regret of
+    the best among the first k and what the case had simulated. ``rule = "published"`` judges all packages by that rule
+    in the first place.
 
     Returns `evaluate`'s columns with ``workload feature_set model`` before them, and with ``published_`` before them
     the hits and figures of the published rule. The baselines, ``random`` and ``cheapest-per-cpu``, are of feature set
     ``none``.
     """
-    wait, every = case.wait, np.flatnonzero(case.simulated)
-    ranked = every if rule == "published" else np.flatnonzero(case.runs_all & case.simulated)
+    wider = truth is not None
+    wait = case.wait if truth is None else truth
+    every = np.flatnonzero(~np.isnan(wait))
+    ranked = every if rule == "published" else np.flatnonzero(case.runs_all & ~np.isnan(wait))
     price, per_cpu = case.packages["price_usd"].to_numpy(dtype="float64"), cheapest_per_cpu(case.packages)
     naive = {("none", "cheapest-per-cpu"): (per_cpu, per_cpu), ("none", "random"): (None, None)}
     tables = []
@@ -247,5 +252,19 @@ def evaluate_case(
         beside = evaluate(all_of_them, wait[every], price[every], table["k"].tolist(), hit_share)
         published = beside.set_index("k")[["n_hits", "precision", "recall", "f1"]].reindex(table["k"])
         table = pd.concat([table, published.add_prefix("published_").reset_index(drop=True)], axis=1)
+        if wider and inner is not None:
+            table["bought_regret_share"] = _bought(case, inner, wait, ranked, price, table["k"].tolist())
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
+
+
+def _bought(
+    case: WorkloadWaits, predicted: np.ndarray, wait: np.ndarray, ranked: np.ndarray, price: np.ndarray, ks: list[int]
+) -> list[float]:
+    if not len(ranked):
+        return [np.nan] * len(ks)
+    best, known = float(wait[ranked].min()), wait[ranked][case.simulated[ranked]]
+    at_hand = float(known.min()) if len(known) else np.inf
+    ranking = ranked[order(predicted[ranked], price[ranked])]
+    bought = [min(at_hand, float(wait[ranking[:k]].min())) for k in ks]
+    return [(one - best) / max(best, REGRET_FLOOR) for one in bought]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError, argument
+from procure.errors import ArgumentError, TableError, argument
 from procure.evaluation.many_days import (
     KS,
     MODELS,
@@ -29,8 +29,10 @@ from procure.models import FEATURE_SETS, features
 from procure.progress import silent
 from procure.recommender.learning import Note
 from procure.recommender.notes import about_results
-from procure.study import Study
+from procure.schemas import RESULT
+from procure.study import Study, load_study
 from procure.study.rules import check_threshold
+from procure.sweep import read_results
 from procure.sweep.results import (
     RULES,
     RUNS_ALL,
@@ -38,6 +40,7 @@ from procure.sweep.results import (
     few_simulated,
     load_results,
 )
+from procure.tables import read
 from procure.text import as_html, as_html_list, as_text, be, counted, duration, listed, nearest
 
 
@@ -103,6 +106,7 @@ class Evaluation:
 def evaluate(
     study: str | Path | Study | StudyResults,
     *,
+    truth: str | Path | Study | pd.DataFrame | None = None,
     feature_set: str | Sequence[str] | None = None,
     policy: str | None = None,
     rule: str = RUNS_ALL,
@@ -115,8 +119,9 @@ def evaluate(
 
     Parameters
     ----------
-    study
-        The path of a swept study, the study, or its results.
+    study, truth
+        The path of a swept study, the study, or its results; one that simulated more packages, from which hits and
+        regret are taken.
     feature_set, policy, rule
         Of `procure.models.FEATURE_SETS`, None = both, with a threshold the study's own; one of the study's, None = its
         first; one of `procure.sweep.results.RULES`.
@@ -128,7 +133,7 @@ def evaluate(
     Raises
     ------
     TableError
-        An argument is wrong, or there are no results yet.
+        An argument is wrong, there are no results yet, or the truth lacks a workload.
 
     Examples
     --------
@@ -142,22 +147,44 @@ def evaluate(
             raise ArgumentError(what, f"{name!r} is unknown; {nearest(name, known)}")
     results = load_results(study, policy)
     settings = results.plan.study
+    waits = None if truth is None else _true_waits(truth, results)
     threshold = settings.evaluate.hit_threshold if hit_threshold is None else hit_threshold
     thresholds = [threshold] if isinstance(threshold, int) else sorted(set(threshold or []))
     note(f"judging the model on {counted(len(results.cases), 'workload')}")
     if thresholds:
-        return _pooled(results, names or [settings.model.feature_set], rule, thresholds)
-    return _apart(results, names, rule)
+        return _pooled(results, names or [settings.model.feature_set], rule, waits, thresholds)
+    return _apart(results, names, rule, waits)
 
 
-def _apart(results: StudyResults, feature_sets: list[str], rule: str) -> Evaluation:
+def _true_waits(truth: str | Path | Study | pd.DataFrame, results: StudyResults) -> list[np.ndarray]:
+    """Return for each case the true mean wait of each package, s, NaN where the truth does not have it."""
+    source = truth if isinstance(truth, str | Path) else "truth"
+    if isinstance(truth, str | Path):
+        truth = load_study(truth) if Path(truth).suffix == ".toml" else read(truth, RESULT)
+    rows = read_results(truth) if isinstance(truth, Study) else truth
+    rows = rows[(rows["status"] == "ok") & (rows["policy"] == results.policy)]
+    by_workload = dict(tuple(rows.groupby("workload", sort=False)))
+    waits = []
+    for case in results.cases:
+        if case.name not in by_workload:
+            raise TableError(
+                f"{source}: holds no run of workload {case.name} under {results.policy}; its workloads: "
+                f"{listed([str(name) for name in by_workload]) or 'none'}"
+            )
+        mine = by_workload[case.name].drop_duplicates("package_id").set_index("package_id")
+        waits.append(mine["mean_wait_time"].reindex(case.packages["package_id"]).to_numpy(dtype="float64"))
+    return waits
+
+
+def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: list[np.ndarray] | None) -> Evaluation:
     """Judge each workload by itself."""
     study, tables, notes, last = results.plan.study, [], list[str](), list[str]()
-    for case in results.cases:
+    for i, case in enumerate(results.cases):
         predictions = results.rankings(case, feature_sets)
         if not predictions:
             notes.append(few_simulated(case, study.model.folds))
-        table = evaluate_case(case, predictions, study.evaluate.k, study.evaluate.hit_share, rule)
+        waits = None if truth is None else truth[i]
+        table = evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule)
         tables.append(table)
         first = table.iloc[0]
         who = first["model"] if first["feature_set"] == "none" else first["feature_set"]
@@ -200,6 +227,7 @@ def _pooled(
     results: StudyResults,
     feature_sets: list[str],
     rule: str,
+    truth: list[np.ndarray] | None,
     thresholds: list[int],
 ) -> Evaluation:
     """Judge all workloads together."""
@@ -207,8 +235,9 @@ def _pooled(
     for threshold in thresholds:
         with argument("hit_threshold"):
             check_threshold(threshold, names)
-    days = days_of(results.cases, rule)
-    n_hit_days, scores = hit_days(days, study.evaluate.hit_share), _scores(results, days, feature_sets, rule)
+    known = days_of(results.cases, rule)
+    days = known if truth is None else days_of(results.cases, rule, np.array(truth))
+    n_hit_days, scores = hit_days(days, study.evaluate.hit_share), _scores(results, known, feature_sets, rule)
     packages, asked, folds = results.cases[0].packages, study.evaluate, study.model.folds
     most, n_known = int(n_hit_days.max(initial=0)), int((n_hit_days >= 0).sum())
     nowhere = [case.name for case in results.cases if not case.runs_all.any()]
@@ -242,6 +271,7 @@ _HEADINGS: dict[str, tuple[str, int]] = {
     "regret_seconds": ("regret s", 1),
     "regret_share": ("regret share", 3),
     "published_precision": ("P published", 3),
+    "bought_regret_share": ("share with sample", 3),
 }
 
 
