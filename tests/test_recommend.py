@@ -19,7 +19,7 @@ from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.intervals import ConformalErrors
 from procure.objectives.aggregate import best_first
 from procure.recommender.rank import confirm_list, ranking_table
-from procure.recommender.recommendation import counts_of, servers_by_type
+from procure.recommender.recommendation import budget_by_category, counts_of, servers_by_type
 from procure.recommender.values import MEAN_WAIT, Criteria, PackageValues
 from procure.sweep import trial
 
@@ -96,13 +96,23 @@ def test_without_verification_predictions_carry_a_range():
     assert np.isnan(table["low_wait_time"].iloc[1]) and np.isnan(table["high_wait_time"].iloc[1])
 
 
-def test_a_summary_by_type():
-    """Servers are summed over the packages."""
+def test_summaries_by_type_and_category():
+    """Servers are summed over the packages; the budget is a mean per package."""
     table = pd.DataFrame({"A": [2, 4], "G": [1, 0]})
     types = servers_by_type(table, QUOTES).set_index("name")
     assert types["servers"].to_dict() == {"A": 6, "G": 1}
     assert types["packages"].to_dict() == {"A": 2, "G": 1}
+    spent = budget_by_category(table, QUOTES).set_index("category")
+    assert spent["price_usd"].to_dict() == {"compute": 300.0, "gpu": 150.0}
+    assert spent["share"].tolist() == pytest.approx([2 / 3, 1 / 3])
     assert counts_of(table, QUOTES) == [{"A": 2, "G": 1}, {"A": 4}]
+
+
+def test_what_is_spent_is_the_price_after_discounts():
+    """A discount is shared among the categories by their list prices, so that they sum to the price."""
+    table = pd.DataFrame({"A": [2], "G": [1], "price_usd": 250.0})
+    spent = budget_by_category(table, QUOTES)
+    assert spent["price_usd"].tolist() == pytest.approx([100.0, 150.0])
 
 
 STUDY = """name = "small"

@@ -22,7 +22,9 @@ from procure.packages.constraints import build_constraints
 from procure.packages.quotes import check_quotes
 from procure.packages.runnable import count_matrix
 from procure.page.vega import library
+from procure.recommender.confidence import Confidence
 from procure.recommender.recommendation import Recommendation, about_waiting, records
+from procure.reports import sections
 from procure.reports.memo import compared, write_memo
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
@@ -36,6 +38,21 @@ from procure.workload import generate
 @pytest.fixture(scope="module")
 def done() -> Recommendation:
     return procure.recommend(load_results(swept(2), search=True), k=6, verify=False)
+
+
+def test_a_head_of_which_no_rank_is_known_has_no_chart():
+    """The first thirty simulated, predictions after them: the section says that nothing is known, and is made."""
+    n = 40
+    table = pd.DataFrame(
+        {"package_id": [f"p{i}" for i in range(n)], "rank_low": pd.NA, "rank_high": pd.NA, "alike": pd.NA}
+    ).astype({"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"})
+    table.loc[35:, ["rank_low", "rank_high"]] = 36
+    table.loc[35:, "alike"] = True
+    page = sections.sureness(Confidence(table, "nothing", 0, 0), ["nothing is known"])
+    assert "is not known" in page and "<svg" not in page
+    table.loc[3, ["rank_low", "rank_high"]] = 4
+    table.loc[3, "alike"] = False
+    assert "<svg" in sections.sureness(Confidence(table, "nothing", 0, 0))
 
 
 @pytest.mark.slow

@@ -158,12 +158,13 @@ def test_the_ids_of_a_figure_are_safe_whatever_it_is_named():
 
 @pytest.mark.slow
 def test_a_library_user_gets_the_report_and_what_it_was_made_from(tmp_path: Path):
-    """`procure.report` takes results, writes one file and returns the recommendation and explanations."""
+    """`procure.report` takes results, writes one file and returns the recommendation, evaluation and explanations."""
     results = load_results(swept(), search=True)
     report = procure.report(results, tmp_path / "r.html", k=4, verify=False)
     assert report.path == tmp_path / "r.html" and report.path.read_text() == report.html
     first = report.recommendation.ranking["package_id"].iloc[0]
     assert report.explanations[0].package_id == first and len(report.explanations) == 2
+    assert set(report.evaluation["model"]) >= {"xgboost", "random", "cheapest-per-cpu"}
     assert first in report.summary() and str(report.path) in report.summary()
     assert f"procure report {swept()} -k 4 --no-verify" in report.html
     with pytest.raises(ArgumentError) as refused:

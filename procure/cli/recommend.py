@@ -14,7 +14,7 @@ from procure.explanation import Explanation
 from procure.explanation import explain as explain_packages
 from procure.recommender.award import AwardMatrix, award_of
 from procure.recommender.objections import objections
-from procure.recommender.recommendation import front_records, records, servers_by_type
+from procure.recommender.recommendation import budget_by_category, front_records, records, servers_by_type
 from procure.recommender.recommender import Recommendation
 from procure.recommender.recommender import recommend as recommend_packages
 from procure.recommender.rent import compare_rent as compare_ways
@@ -122,8 +122,9 @@ def _print(done: Recommendation, scored: AwardMatrix | None) -> None:
     bought, quotes = done.case.packages.iloc[done.ranking["row"].to_numpy()[: done.k]], done.results.plan.quotes
     types = servers_by_type(bought, quotes)
     types = types[types["servers"] > 0].drop(columns="mean_count")
-    of_all = f", summed over these {done.k}" if done.k > 1 else ""
+    of_all, mean = (f", summed over these {done.k}", ", mean over these") if done.k > 1 else ("", "")
     common.print_table(types, common.Format.TABLE, f"Servers by type{of_all}")
+    common.print_table(budget_by_category(bought, quotes), common.Format.TABLE, f"Budget by category{mean}")
     if scored is not None:
         common.print_table(scored.shown(), common.Format.TABLE, scored.title)
         for line in scored.sentences():

@@ -345,3 +345,18 @@ def servers_by_type(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFram
         packages=(counts > 0).sum(axis=0),
         mean_count=counts.mean(axis=0) if len(counts) else 0.0,
     )
+
+
+def budget_by_category(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFrame:
+    """Return what packages spend on each category: ``category price_usd share``, means over packages.
+
+    What discounts take off an order is shared among its nodes by their list prices. (Hutchison 2024, figure 3.5.)
+    """
+    spent = count_matrix(packages, quotes) * quotes["price_usd"].to_numpy(dtype="float64")
+    if "price_usd" in packages:
+        listed, paid = spent.sum(axis=1), packages["price_usd"].to_numpy(dtype="float64")
+        spent *= (paid / np.where(listed > 0, listed, 1.0))[:, None]
+    mean = pd.Series(spent.mean(axis=0)).groupby(quotes["category"].to_numpy(), sort=False).sum()
+    total = float(mean.sum())
+    table = mean.rename("price_usd").rename_axis("category").reset_index()
+    return table.assign(share=mean.to_numpy() / total if total else np.nan)

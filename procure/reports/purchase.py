@@ -9,8 +9,10 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
+from procure.evaluation.ranking import evaluate_case
 from procure.explanation.package import (
     PackageExplanation,
     comparison_sentences,
@@ -20,6 +22,7 @@ from procure.explanation.package import (
     sentences,
 )
 from procure.models import Predicted
+from procure.models.surrogate import Surrogate
 from procure.page.html import check_pdf, render, write_page, write_pdf
 from procure.page.vega import library, picture
 from procure.policies import catalog
@@ -34,7 +37,7 @@ from procure.recommender.values import Criteria
 from procure.reports import pictures
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
 from procure.reports.memo import Compared, Memo, compared, other_budgets, write_memo
-from procure.reports.sections import digests, files, period, programs, sections_of, workload
+from procure.reports.sections import differ, digests, files, period, programs, sections_of, workload
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.text import counted
@@ -50,9 +53,10 @@ class Report:
     """A purchase report and what it was made from.
 
     ``path`` is where it was written, ``html`` the page, which refers to nothing outside itself. ``memo`` and
-    ``objections`` are what its first two pages say. ``explanations`` of the first package and the next, and
-    ``compared``, the waits on the first and on what it is compared with, are empty and None where no job runs on the
-    first.
+    ``objections`` are what its first two pages say, ``evaluation`` how good the model is (rows of
+    `procure.evaluation.ranking.evaluate_case`, without the published rule). ``explanations`` of the first package and
+    the next, and ``compared``, the waits on the first and on what it is compared with, are empty and None where no job
+    runs on the first.
     """
 
     path: Path
@@ -60,6 +64,7 @@ class Report:
     recommendation: Recommendation
     memo: Memo
     objections: list[Objection]
+    evaluation: pd.DataFrame
     explanations: list[PackageExplanation]
     compared: Compared | None
 
@@ -148,8 +153,14 @@ def report(
     results = load_results(study, policy, workload, search=True)
     note("ranking the packages")
     done = recommend(results, k=k, verify=verify, note=note)
+    whole = done.case
+    predicted = done.predicted or results.learn_if_useful(whole)
+    settings, learnt = results.plan.study.evaluate, (str(results.plan.study.model.feature_set), Surrogate.kind)
+    known = {learnt: (predicted.wait, predicted.wait)} if predicted else {}
+    judged_by = evaluate_case(whole, known, None, settings.k, settings.hit_share)
+    evaluation = judged_by.loc[:, ~judged_by.columns.str.startswith("published_")]
     note("explaining the first packages")
-    explanations = _explanations(done, done.predicted or results.learn_if_useful(done.case))
+    explanations = _explanations(done, predicted)
     waits = compared(done) if explanations else None
     budgets = other_budgets(done)
     memo, against = write_memo(done, waits, budgets), objections(done)
@@ -157,6 +168,7 @@ def report(
     asked = "".join(
         f" --{key} {shlex.quote(value)}" for key, value in (("policy", policy), ("workload", workload)) if value
     )
+    judged = np.flatnonzero(whole.runs_all & whole.simulated)
     html = _page(
         done,
         memo=memo,
@@ -166,15 +178,19 @@ def report(
         sections=sections_of(done, explanations),
         changes=load_notes(done.other_loads),
         marginal=marginal_sentences(explanations[0]) if explanations else [],
+        predicted=predicted,
+        evaluation=evaluation.to_dict(orient="records") if predicted and differ(whole.wait[judged]) else [],
+        no_model="" if predicted else results.why_no_model(whole),
         study_path=shlex.quote(str(name)),
         asked=asked + ("" if done.verified else " --no-verify"),
+        n_judged=len(judged),
     )
     if bill is not None:
         write_bill(done, bill)
     if pdf is not None:
         write_pdf(pdf, html)
     path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
-    return Report(path, html, done, memo, against, explanations, waits)
+    return Report(path, html, done, memo, against, evaluation, explanations, waits)
 
 
 def _explanations(done: Recommendation, predicted: Predicted | None) -> list[PackageExplanation]:
@@ -230,6 +246,8 @@ def _page(
             n_able=int(case.runs_all.sum()),
             types=servers_by_type(bought, plan.quotes).to_dict(orient="records"),
             notes=done.about,
+            case=case,
+            hit_share=study.evaluate.hit_share,
             jobs=[workload(name, plan.workloads[name]) for name in names],
             sections=[html for _, html in sections.values() if html],
             # Scripts look for these ids in every report.
@@ -271,7 +289,7 @@ def _pictures(
 
 _LAST = [
     ("common", "What the recommended packages have in common"), ("wrong", "How it might be wrong"),
-    ("jobs", "The jobs"), ("repeat", "How to repeat it"),
+    ("predictions", "How good the predictions are"), ("jobs", "The jobs"), ("repeat", "How to repeat it"),
 ]  # fmt: skip
 
 

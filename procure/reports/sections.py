@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -31,6 +32,13 @@ from procure.study import Plan
 from procure.text import duration
 from procure.workload.clock import has_dates
 from procure.workload.replay import counted_jobs
+
+
+def differ(values: Any) -> bool:
+    """Tell whether known values differ, so that a picture of them shows anything."""
+    known = np.asarray(values, dtype="float64")
+    known = known[~np.isnan(known)]
+    return len(known) > 0 and bool(known.min() < known.max())
 
 
 def heading_of(of: Quantity) -> str:
