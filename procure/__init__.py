@@ -4,7 +4,7 @@ Every question is one function, which takes tables (or a study) and returns a ta
 ``.title``, ``.table``, ``.notes`` and ``.summary()``, and a table in a notebook.
 
 Which servers should we buy? (stable)
-    `read_quotes`, `expand_packages` and `PackageRules`, `package_nodes`, `jobs_left_out`;
+    `read_quotes`, `expand_packages` and `PackageRules`, `package_nodes`, `jobs_left_out`, `package_costs`;
     `load_study`, `run_sweep`, `read_results`, `load_results`, `load_plan`, `train`, `evaluate`, `forward`, `search`;
     `buy` with `Inputs` does all of it, `ask` ranks anew;
     `recommend`, `award`, `compare_rent` with `read_prices`, `what_if`, `explain`, `report`.

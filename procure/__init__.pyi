@@ -46,6 +46,7 @@ from procure.reports.buying import ask as ask
 from procure.reports.buying import buy as buy
 from procure.run import simulate as simulate
 from procure.study import load_study as load_study
+from procure.study.costs import package_costs as package_costs
 from procure.sweep import load_plan as load_plan
 from procure.sweep import read_results as read_results
 from procure.sweep import run_sweep as run_sweep

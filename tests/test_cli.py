@@ -91,7 +91,7 @@ BAD_VALUES = [
     ("packages QUOTES", "a budget is needed"),
     ("sweep STUDY --set farm.walltime=soon", "--set"),
     ("search STUDY --farm foo", "--farm"),
-    ("packages STUDY --costs", "load_results(STUDY).costs"),
+    ("packages STUDY --costs --package x", "--package"),
     ("packages QUOTES --budget 100000 --set packages.max_power_w=-1", "max_power_w"),
     ("packages QUOTES --budget 100000 --set packages.min_gpu_nodes=-1", "min_gpu_nodes"),
     ("study init new.toml --budget much", "--budget"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import math
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import PackageRules
 from procure.packages.costs import Costs, cost_notes, total_costs
@@ -181,3 +185,28 @@ def test_equals_node_by_node(counts, costs, n_jobs, cpus, run_time) -> None:
     rows = quotes.to_dict(orient="records")
     # Energy, staff and support are each rounded to the cent.
     assert found.tolist() == pytest.approx([one_by_one(each, rows, costs, jobs) for each in counts], abs=0.02)
+
+
+def test_command(tmp_path) -> None:
+    """`packages STUDY --costs` shows each column with its unit, for all or for named packages."""
+    study = str(ROOT / "pipelines" / "vendor-rules.toml")
+    out = tmp_path / "costs.csv"
+    result = CliRunner().invoke(app, ["packages", study, "--costs", "--out", str(out), "--format", "json"])
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0
+    units = {name: unit for name, unit in COST_UNITS.items() if name != "carbon_t_per_year"}  # no file gives it
+    assert {each["cost"]: each["unit"] for each in document} == units
+    written = pd.read_csv(out)
+    by_name = {each["cost"]: each for each in document}
+    assert by_name["tco_usd"]["max"] == pytest.approx(written["tco_usd"].max())
+    wanted = written["package_id"].iloc[[5, 2]].tolist()
+    result = CliRunner().invoke(
+        app, ["packages", study, "--costs", "--package", wanted[0], "--package", wanted[1], "--format", "csv"]
+    )
+    beside = pd.read_csv(io.StringIO(result.stdout)).set_index("cost")
+    assert list(beside) == ["unit", *wanted] and list(beside.index) == list(units)
+    expected = written.set_index("package_id").loc[wanted, "tco_usd"].tolist()
+    assert beside.loc["tco_usd", wanted].astype(float).tolist() == pytest.approx(expected)
+    assert CliRunner().invoke(app, ["packages", study, "--package", "x"]).exit_code == 2
+    unknown = CliRunner().invoke(app, ["packages", study, "--costs", "--package", "x=1"], env={"COLUMNS": "200"})
+    assert unknown.exit_code == 2 and "the study has no package" in unknown.stderr

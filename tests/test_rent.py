@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.recommender.rent import compare_rent, in_use, read_prices, reserved_count
-from procure.study import load_plan, load_study
-from procure.sweep.results import costs_of
+from procure.study.costs import package_costs
 
 HOUR = 3600
 
@@ -101,8 +100,7 @@ def test_a_study_by_hand(folder: Path) -> None:
     assert rows.loc["burst over 30 min", "usd"] == pytest.approx(10_000 + on_demand / 3, abs=0.01)
     assert (rows.loc["burst over 30 min", "rented_jobs"], rows.loc["burst over 30 min", "max_wait_time"]) == (1, 0.0)
     assert found.break_even["on demand"] == pytest.approx(10_000 / on_demand, rel=1e-3)
-    plan = load_plan(load_study(folder / "study.toml"))
-    bought = costs_of(plan, plan.packages, {"log": 1.0}).set_index("package_id").loc["Node=1", "tco_usd"]
+    bought = package_costs(folder / "study.toml", ["Node=1"]).packages["tco_usd"].iloc[0]
     assert rows.loc["buy", "usd"] == pytest.approx(bought)
 
 

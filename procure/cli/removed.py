@@ -82,7 +82,6 @@ _OPTIONS = {
     "forecast evaluate --nodes": "procure compare --policies easy:place=best,forecast:place=best",
     "forecast evaluate --seed": "nothing is shuffled any more; leave it out",
     "learn train --objective": "the mean bounded slowdown is what a search makes small",
-    "packages --costs --package": f"procure report --bill FILE.xlsx; {_LIBRARY}load_results(STUDY).costs has all",
     "packages --as-of --strict": "what is offered no longer: --set packages.types.NAME.max_count=0",
     "packages --study": "name the study in place of the quotes; --set quotes=FILE",
     "queue predict --gpu-type --nodes --user": "write #SBATCH lines: procure queue predict JOB.SH",

@@ -330,6 +330,28 @@ def budget_notes(costs: Costs) -> list[str]:
     ]
 
 
+def cost_ranges(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return the lowest, median and highest value of each cost of `total_costs`: ``cost unit min median max``."""
+    return _by_cost(costs).agg(["min", "median", "max"], axis=1).pipe(_with_units)
+
+
+def costs_side_by_side(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return the costs of packages as columns: ``cost unit`` and a column per package id."""
+    return _with_units(_by_cost(costs.set_index("package_id")))
+
+
+def _by_cost(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each cost, without carbon where no intensity is given."""
+    names = [name for name in COST_UNITS if name != "carbon_t_per_year" or not costs[name].isna().all()]
+    return costs[names].astype("float64").T
+
+
+def _with_units(table: pd.DataFrame) -> pd.DataFrame:
+    table = table.rename_axis(index="cost", columns=None).reset_index()
+    table.insert(1, "unit", table["cost"].map(COST_UNITS))
+    return table
+
+
 def cost_notes(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None = None) -> list[str]:
     """Say in sentences what the costs leave out, and which nodes take no power."""
     notes = []

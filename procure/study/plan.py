@@ -25,7 +25,7 @@ from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
 from procure.simulator.class_waits import metric_names
-from procure.study.applications import Applications
+from procure.study.applications import Applications, mapper
 from procure.study.classes import class_notes
 from procure.study.futures import table_digest
 from procure.study.rules import check_gpu_models, check_gpu_pools, gpu_models, sample_of
@@ -298,6 +298,12 @@ def read_scenario(study: Study, scenario: Workload, note: Callable[[str], None] 
         if said:
             note(f"workload {scenario.name}: {said}")
     return jobs
+
+
+def read_scenarios(study: Study, note: Callable[[str], None] = silent) -> dict[str, pd.DataFrame]:
+    """Read a study's scenarios by name, with the speeds of its GPU models and applications."""
+    with_speeds = mapper(study)
+    return {one.name: with_speeds(read_scenario(study, one, note), one) for one in study.scenarios}
 
 
 def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.DataFrame:
