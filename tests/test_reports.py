@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import ROOT
 from policy_cases import pool_case
@@ -18,7 +19,11 @@ import procure
 from procure.comparison import compare
 from procure.comparison.report import write_report as write_comparison
 from procure.errors import ArgumentError
+from procure.evaluation.many_days import Days
+from procure.explanation.bottleneck import Bottleneck
+from procure.page.html import render
 from procure.page.vega import library, still
+from procure.reports import sections
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
@@ -146,6 +151,19 @@ def test_every_report_leads_from_its_claims_to_their_evidence(reports: dict[str,
     if name != "purchase":
         claims = re.findall(r"<p[^>]*>", text[text.index('<div class="answer">') : text.index("</section>")])
         assert len(re.findall(r'class="see"', text)) == len(claims) > 0
+
+
+def test_sections_escape_workload_names():
+    """The names of days stand in figures, captions and lists; none of them is markup or a formula."""
+    wait = np.array([np.arange(30.0), np.arange(30.0) ** 2])
+    two = Days((HOSTILE, "$day$"), wait, wait >= 0, np.ones(2), np.full(wait.shape, 9.0))
+    assert "<script" not in sections.days(two)
+    seconds = dict.fromkeys(("cpus", "memory", "gpus", "gpu_type", "policy"), 5.0)
+    moments, cumulative = np.array([0, 10]), np.array([[0.0] * 5, [5.0] * 5])
+    bottleneck = Bottleneck(seconds, 0.0, moments, cumulative, pd.DataFrame(), 0)
+    page = render(Path(sections.__file__).with_name("why.html"), why=[HOSTILE], against=[], marginal=[],
+                  lacked={HOSTILE: sections.lacked(bottleneck, HOSTILE)})  # fmt: skip
+    assert "<script" not in page and page.count("&lt;script&gt;") == 3
 
 
 def test_the_ids_of_a_figure_are_safe_whatever_it_is_named():

@@ -21,7 +21,7 @@ from procure.explanation.package import (
     marginal_sentences,
     sentences,
 )
-from procure.models import Predicted
+from procure.models import Predicted, WorkloadWaits
 from procure.models.surrogate import Surrogate
 from procure.page.html import check_pdf, render, write_page, write_pdf
 from procure.page.vega import library, picture
@@ -30,14 +30,24 @@ from procure.progress import silent
 from procure.recommender.confidence import load_notes
 from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
-from procure.recommender.recommendation import records, servers_by_type
+from procure.recommender.recommendation import budget_by_category, records, servers_by_type
 from procure.recommender.recommender import Recommendation, recommend
 from procure.recommender.rule_costs import BestOfBudget
 from procure.recommender.values import Criteria
 from procure.reports import pictures
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
 from procure.reports.memo import Compared, Memo, compared, other_budgets, write_memo
-from procure.reports.sections import differ, digests, files, period, programs, sections_of, workload
+from procure.reports.sections import (
+    budget,
+    differ,
+    digests,
+    files,
+    period,
+    predicted_against_simulated,
+    programs,
+    sections_of,
+    workload,
+)
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.text import counted
@@ -183,6 +193,7 @@ def report(
         no_model="" if predicted else results.why_no_model(whole),
         study_path=shlex.quote(str(name)),
         asked=asked + ("" if done.verified else " --no-verify"),
+        scatter=_scatter(whole, predicted, judged),
         n_judged=len(judged),
     )
     if bill is not None:
@@ -204,6 +215,13 @@ def _explanations(done: Recommendation, predicted: Predicted | None) -> list[Pac
         explain_package(results, results.counts[row], done.case, predicted, replayed, tried and i == 0)
         for i, row in enumerate(ranking["row"].to_numpy()[:2])
     ]
+
+
+def _scatter(case: WorkloadWaits, predicted: Predicted | None, judged: np.ndarray) -> Markup:
+    """Draw predictions against what was simulated; nothing without a model, and where all waits are alike."""
+    if predicted is None or not differ(case.wait[judged]):
+        return Markup()
+    return predicted_against_simulated(predicted.wait[judged], case.wait[judged])
 
 
 def _page(
@@ -245,10 +263,11 @@ def _page(
             all_simulated=bool(top["simulated"].all()),
             n_able=int(case.runs_all.sum()),
             types=servers_by_type(bought, plan.quotes).to_dict(orient="records"),
+            budget_chart=budget(budget_by_category(bought, plan.quotes)),
             notes=done.about,
             case=case,
             hit_share=study.evaluate.hit_share,
-            jobs=[workload(name, plan.workloads[name]) for name in names],
+            jobs=[workload(name, plan.workloads[name], zones[name]) for name in names],
             sections=[html for _, html in sections.values() if html],
             # Scripts look for these ids in every report.
             absent=[(name, sections[name][0]) for name in ("why", "front") if not sections[name][1]],

@@ -1,4 +1,4 @@
-"""The report's evidence with its figures: how sure, why, the front, the award matrix, its inputs."""
+"""The report's evidence with its figures: how sure, why, the days, the front, the award matrix, its inputs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from markupsafe import Markup
 
 from procure._version import __version__
 from procure.errors import TableError
+from procure.evaluation.many_days import Days, days_of
+from procure.explanation.bottleneck import CAUSES, WORDS, Bottleneck
 from procure.explanation.package import PackageExplanation, comparison_sentences, sentences
 from procure.files import installed_xgboost
 from procure.files.csv_text import as_csv
 from procure.objectives import Quantity
 from procure.page.html import render
-from procure.page.names import servers
+from procure.page.names import servers, share
+from procure.page.vega import BLUE, GREY, PALETTE, box, column, records, still, time_axis
 from procure.recommender.award import award_of
 from procure.recommender.confidence import Confidence
 from procure.recommender.rank import eligible
@@ -30,8 +33,13 @@ from procure.recommender.recommender import with_front
 from procure.schemas import as_logged
 from procure.study import Plan
 from procure.text import duration
-from procure.workload.clock import has_dates
+from procure.workload.clock import has_dates, local_times
 from procure.workload.replay import counted_jobs
+
+_MOST_BINS = 96
+MOST_RANGES = 30
+_MOST_POINTS = 4000
+_STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 7 * 86_400)
 
 
 def differ(values: Any) -> bool:
@@ -39,6 +47,142 @@ def differ(values: Any) -> bool:
     known = np.asarray(values, dtype="float64")
     known = known[~np.isnan(known)]
     return len(known) > 0 and bool(known.min() < known.max())
+
+
+def _some(n: int) -> np.ndarray:
+    """Return at most `_MOST_POINTS` of so many rows, evenly."""
+    return np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).astype(int))
+
+
+def predicted_against_simulated(predicted: np.ndarray, simulated: np.ndarray) -> Markup:
+    """Draw out-of-fold predictions against what was simulated (figures 3.4 and 3.9 of Hutchison 2024)."""
+    some = _some(len(simulated))
+    ends = [float(min(predicted.min(), simulated.min())), float(max(predicted.max(), simulated.max()))]
+    x, y = (time_axis(title, ends) for title in ("simulated mean wait", "predicted mean wait (out of fold)"))
+    spec = {
+        "width": 420,
+        "encoding": {"x": column("simulated", **x), "y": column("predicted", **y)},
+        "layer": [
+            {"data": {"values": records(simulated=ends, predicted=ends)},
+             "mark": {"type": "line", "color": GREY, "strokeDash": [4, 3]}},
+            {"data": {"values": records(simulated=simulated[some], predicted=predicted[some])},
+             "mark": {"type": "point", "filled": True, "size": 10, "opacity": 0.4, "color": BLUE}},
+        ],
+    }  # fmt: skip
+    return still("scatter-mean", "Predicted against simulated mean wait of the simulated packages", spec)
+
+
+def budget(spent: pd.DataFrame) -> Markup:
+    """Draw what the recommended packages spend on each category (figure 3.5)."""
+    rows = [
+        {"category": one.category, "share": one.share, "text": f"{share(one.share)}  (US$ {one.price_usd:,.0f})"}
+        for one in spent.itertuples(index=False)
+    ]
+    y = {"field": "category", "type": "nominal", "sort": None, "title": None}
+    spec = {
+        "data": {"values": rows},
+        "height": 26 * max(len(rows), 1),
+        "encoding": {"y": y, "x": column("share", title=None, axis=None, scale={"domain": [0, 1.3]})},
+        "layer": [
+            {
+                "mark": "bar",
+                "encoding": {"color": {"field": "category", "type": "nominal", "legend": None, "sort": None}},
+            },
+            {"mark": {"type": "text", "align": "left", "dx": 4}, "encoding": {"text": {"field": "text"}}},
+        ],
+    }
+    return still("budget", "Share of the budget by category", spec)
+
+
+def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None, log_clock: bool = False) -> Markup:
+    """Draw how many jobs were submitted per interval (figure 3.3).
+
+    A log that counts seconds from a start of its own (``log_clock``) has no dates: it is drawn in hours
+    since the first submission.
+    """
+    submit = jobs["submit_time"].to_numpy()
+    first, last = int(submit.min()), int(submit.max())
+    step = next((s for s in _STEPS if (last - first) / s <= _MOST_BINS), 86_400 * 30)
+    first -= 0 if log_clock else first % step
+    counts = np.bincount((submit - first) // step)
+    edges = first + step * np.arange(len(counts) + 1)
+    x: dict[str, Any] = {"title": "hours since the first submission"}
+    along: Any = (edges - first) / 3600
+    if not log_clock:
+        along = [f"{one:%Y-%m-%dT%H:%M:%S}" for one in local_times(edges, tz)]
+        x = {"type": "temporal", "title": f"submitted ({tz or 'UTC'})", "scale": {"type": "utc"}}
+    spec = {
+        "data": {"values": records(begin=along[:-1], end=along[1:], jobs=counts)},
+        "height": 140,
+        "mark": {"type": "bar", "color": BLUE, "binSpacing": 0},
+        "encoding": {
+            "x": column("begin", **x) | {"axis": {"grid": False, "labelOverlap": True}},
+            "x2": {"field": "end"},
+            "y": column("jobs", title=f"jobs per {_interval(step)}"),
+            "y2": {"datum": 0},
+        },
+    }
+    return still(f"jobs-{name}", f"Jobs submitted over time, workload {name}", spec)
+
+
+def _interval(step: int) -> str:
+    if step % 86_400 == 0:
+        return f"{step // 86_400} d" if step > 86_400 else "day"
+    return f"{step // 60} min" if step < 3600 else (f"{step // 3600} h" if step > 3600 else "hour")
+
+
+def rank_ranges(table: pd.DataFrame) -> Markup:
+    """Draw rank intervals of the head of the list, where they are known; at least one must be."""
+    shown = table.head(MOST_RANGES).assign(place=np.arange(1, len(table.head(MOST_RANGES)) + 1))
+    known = shown[shown["alike"].notna()]
+    what = np.where(known["alike"].astype(bool), "cannot be told from the first", "can be")
+    places = known["place"].tolist()
+    spec = {
+        "data": {"values": records(place=places, low=known["rank_low"], high=known["rank_high"], what=what)},
+        "height": 30 + 10 * len(shown),
+        "encoding": {
+            "y": {"field": "place", "type": "ordinal", "title": "place in the list",
+                  "scale": {"domain": list(range(1, len(shown) + 1))}, "axis": {"labelOverlap": True}},
+            "color": {"field": "what", "type": "nominal", "scale": {
+                "domain": ["cannot be told from the first", "can be"],
+                                                 "range": [BLUE, GREY]}},
+        },
+        "layer": [
+            {"mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.6}, "encoding": {
+                "x": column("low", title="rank", scale={"zero": False}), "x2": {"field": "high"}}},
+            {"mark": {"type": "point", "filled": True, "size": 16}, "encoding": {"x": column("place")}},
+        ],
+    }  # fmt: skip
+    return still("rank-ranges", "Ranges of ranks of the first packages over resampled workloads", spec)
+
+
+def waits_by_day(days: Days) -> Markup:
+    """Draw box plots of mean wait per day, of packages that run its jobs (figure 3.7 of Hutchison 2024)."""
+    held = [wait[able & ~np.isnan(wait)] for wait, able in zip(days.wait, days.able, strict=True)]
+    rows = [row for name, waits in zip(days.names, held, strict=True) for row in records(value=waits, group=name)]
+    axis = time_axis("simulated mean wait", np.concatenate(held) if any(map(len, held)) else [0.0])
+    return still("days", "Simulated mean wait of the packages on each day", box(rows, list(days.names), axis))
+
+
+def lacked(bottleneck: Bottleneck, name: str) -> Markup:
+    """Draw the number of waiting jobs over time, stacked by what they lack."""
+    table = bottleneck.over_time(120)
+    hours = (table["begin"].to_numpy() - int(bottleneck.moments[0])) / 3600
+    causes = [cause for cause in CAUSES if bottleneck.seconds[cause]]
+    words = [WORDS[cause] for cause in causes]
+    rows = [row for cause in causes for row in records(hours=hours, jobs=table[cause], lacks=WORDS[cause])]
+    colours = [PALETTE[CAUSES.index(cause) % len(PALETTE)] for cause in causes]
+    spec = {
+        "data": {"values": rows},
+        "height": 160,
+        "mark": {"type": "area", "interpolate": "step-after"},
+        "encoding": {
+            "x": column("hours", title="hours since the first submission", axis={"grid": False}),
+            "y": column("jobs", title="waiting jobs", stack=True),
+            "color": {"field": "lacks", "type": "nominal", "sort": words, "scale": {"domain": words, "range": colours}},
+        },
+    }
+    return still(f"lacked-{name}", f"Jobs that wait over time on {name}, by what they lack", spec)
 
 
 def heading_of(of: Quantity) -> str:
@@ -60,22 +204,25 @@ def sections_of(done: Recommendation, explanations: Sequence[PackageExplanation]
     return {
         "sure": ("How sure the list is", sureness(done.confidence)),
         "why": ("Why the first package", why(explanations)),
+        "days": ("The days", days(days_of(done.results.cases))),
         "front": ("What the wait costs", front(done)),
         "award": ("The award matrix", award(done)),
     }
 
 
 def sureness(sure: Confidence | None) -> Markup:
-    """Say how sure the list is; nothing of a single package."""
+    """Say how sure the list is; nothing of a single package, without a chart where no rank is known."""
     if sure is None or len(sure.table) < 2:
         return Markup()
+    known = bool(sure.table["alike"].head(MOST_RANGES).notna().any())
     return render(
         _FOLDER / "sureness.html",
-        is_known=bool(sure.table["alike"].notna().any()),
+        is_known=known,
         n_draws=sure.n_draws,
         objective=sure.of.name.replace("-", " "),
         unit=sure.unit,
         lines=sure.sentences(),
+        chart=rank_ranges(sure.table) if known else "",
     )
 
 
@@ -91,8 +238,16 @@ def why(explanations: Sequence[PackageExplanation]) -> Markup:
         _FOLDER / "why.html",
         why=sentences(first),
         against=against,
+        lacked={name: lacked(one, name) for name, one in first.bottlenecks.items() if one.total_seconds},
         marginal=first.marginal.head(_MOST_NODES).to_dict(orient="records"),
     )
+
+
+def days(days: Days) -> Markup:
+    """Show the waits on many days; nothing of fewer than two, or where nothing is simulated on all."""
+    if len(days.names) < 2 or not days.simulated.any():
+        return Markup()
+    return render(_FOLDER / "days.html", waits=waits_by_day(days))
 
 
 def front(done: Recommendation) -> Markup:
@@ -188,8 +343,8 @@ def period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
     return " to ".join(dict.fromkeys(f"{one:%Y-%m-%d}" for one in (min(ends), max(ends)))) if ends else ""
 
 
-def workload(name: str, jobs: pd.DataFrame) -> dict[str, object]:
-    """Return what is shown of the jobs of one workload: their numbers and figures."""
+def workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object]:
+    """Return what is shown of the jobs of one workload: their numbers, figures, and when they came."""
     jobs = as_logged(jobs)
     columns = {
         "memory per node, GB": jobs["mem_mb_per_node"] / 1000,
@@ -203,9 +358,12 @@ def workload(name: str, jobs: pd.DataFrame) -> dict[str, object]:
          "high": v.max()}
         for what, v in columns.items()
     ]  # fmt: skip
+    log_clock = not has_dates(jobs)
     return {
         "name": name,
+        "log_clock": log_clock,
         "n_jobs": len(jobs),
         "n_gpu_jobs": int((jobs["gpus_per_node"] > 0).sum()),
+        "chart": jobs_over_time(jobs, name, tz, log_clock),
         "figures": figures,
     }
