@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from difflib import SequenceMatcher
 
@@ -23,7 +23,7 @@ class Quantity:
     ``name`` is as in ``--objective`` or a constraint; ``column`` and ``source`` say whether it is of the result table
     (``result``: known by simulation, predicted elsewhere), the package table (``package``) or
     `procure.packages.costs.total_costs` (``cost``), known for every package. ``how`` workloads are put together, see
-    `aggregate`.
+    `aggregate`; ``kept``: the least value that so large a ``share`` of the workloads does not exceed.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Quantity:
     unit: str
     meaning: str
     how: str = "mean"
+    share: float | None = None
 
     @property
     def job_class(self) -> str | None:
@@ -131,6 +132,7 @@ def _listed(name: str, there: list[str]) -> str:
 
 _OPERATOR = re.compile("<=|>=|==|<|>")
 _VALUE = re.compile(rf"((?:US)?\$|USD)?\s*({NUMBER})\s*([A-Za-z%]*)")
+_OFTEN = re.compile(r"\s+in\s+(\d+)\s+of\s+(\d+)(?:\s+workloads)?\s*$")
 _SHAPE = "write NAME OP VALUE, e.g. 'p95_wait<=4h'; OP is one of <= < >= > =="
 
 UNITS: dict[str, dict[str, str]] = {
@@ -212,14 +214,15 @@ def quantities(types: Iterable[str] = (), classes: Iterable[str] = ()) -> dict[s
 def parse(text: str, known: Mapping[str, Quantity] | None = None) -> Constraint:
     """Read one constraint.
 
-    ``NAME OP VALUE[UNIT]``, e.g. ``p95_wait<=4h``, ``price_usd <= $900,000``, ``utilization_cpu>=50%``. ``known`` is
-    from `quantities`; None checks only how the text is written. What is no such expression, and an unknown name or
-    unit, is a `TableError`.
+    ``NAME OP VALUE[UNIT]``, e.g. ``p95_wait<=4h``, ``price_usd <= $900,000``, ``utilization_cpu>=50%``; an upper bound
+    may end in ``in 9 of 10``: it is kept in that share of the workloads. ``known`` is from `quantities`; None checks
+    only how the text is written. What is no such expression, and an unknown name or unit, is a `TableError`.
     """
     if len(text) > _LONGEST:
         raise TableError(f"constraint {short(text)}: at most {_LONGEST:,} characters are allowed; {_SHAPE}")
-    match = _OPERATOR.search(text)
-    name, right = (text[: match.start()].strip(), text[match.end() :].strip()) if match else ("", "")
+    bare, often = _OFTEN.sub("", text), _OFTEN.search(text)
+    match = _OPERATOR.search(bare)
+    name, right = (bare[: match.start()].strip(), bare[match.end() :].strip()) if match else ("", "")
     if match is None or not name or re.search("[<>=]", name + right):
         raise TableError(f"constraint {text!r} cannot be read; {_SHAPE}")
     op = match[0]
@@ -231,7 +234,17 @@ def parse(text: str, known: Mapping[str, Quantity] | None = None) -> Constraint:
     of = known.get(name) or known.get(name.replace("-", "_"))
     if of is None:
         raise TableError(f"constraint {text!r}: {name!r} is unknown; {nearest(name, known)}")
-    return Constraint(text, of, op, _amount(text, of, *value.groups()))
+    return Constraint(text, _kept(of, op, text, often) if often else of, op, _amount(text, of, *value.groups()))
+
+
+def _kept(of: Quantity, op: str, text: str, often: re.Match[str]) -> Quantity:
+    """Return the figure that a share of the workloads does not exceed."""
+    n, m = map(int, often.groups())
+    if not 1 <= n <= m or of.source != "result" or of.how != "mean" or op[0] != "<":
+        raise TableError(
+            f"constraint {text!r}: 'in N of M' follows an upper bound on a figure of each workload, N from 1 to M"
+        )
+    return replace(of, name=f"{of.name} in {n} of {m}", how="kept", share=n / m)
 
 
 def _amount(text: str, of: Quantity, currency: str | None, digits: str, unit: str) -> float:

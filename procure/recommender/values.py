@@ -12,7 +12,7 @@ from procure.errors import ArgumentError, TableError, argument
 from procure.models import Predicted, WorkloadWaits, pool_workloads
 from procure.models.intervals import ConformalErrors
 from procure.objectives import MEAN_WAIT, Quantity
-from procure.objectives.aggregate import CVAR_SHARE, aggregate, pooled_mean
+from procure.objectives.aggregate import CVAR_SHARE, aggregate, kept_by, pooled_mean
 from procure.objectives.constraints import SHORT, Constraint, parse_all, quantities
 from procure.schemas import PACKAGE
 from procure.study import Study
@@ -185,7 +185,7 @@ class PackageValues:
         key = _key(of)
         if key in self._predicted:
             return True
-        column = of.column if of.how == "mean" else f"{of.column} {of.how}"
+        column = of.column if of.how == "mean" else key
         found = learn(replace(self.whole, wait=self.pooled(self.results[of.column], of), column=column))
         if found is None:
             return False
@@ -272,9 +272,11 @@ def pool(
     """
     if of.how in ("mean", "max"):
         return aggregate(values, of.how, ran * weight[:, None])
+    if of.share is not None:
+        return kept_by(values, ran > 0, of.share)
     by_workload = np.where(ran > 0, weight[:, None], 0.0)
     return aggregate(values, of.how, by_workload, cvar_share, best if of.how == "regret-max" else None)
 
 
 def _key(of: Quantity) -> str:
-    return f"{of.column} {of.how}"
+    return f"{of.column} {of.how}" + ("" if of.share is None else f" {of.share:g}")

@@ -184,7 +184,7 @@ class Study(Settings):
 
     REMOVED: ClassVar[dict[str, str]] = {
         "owners": "say whose nodes are whose by the partitions of a [site], as Slurm does",
-        "targets": "bound what is promised: recommend.constraints = ['gpu_p95_wait<=4h', 'share_over_1h<=5%']",
+        "targets": "bound what is promised: recommend.constraints = ['gpu_p95_wait<=4h in 9 of 10']",
     }
 
     name: Name
