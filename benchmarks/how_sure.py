@@ -53,9 +53,10 @@ def unseen_packages(plan: Plan, cases: list[WorkloadWaits], sample: int, seed: i
         x = features(case.packages.iloc[able], plan.quotes)
         found = predict_packages(x, np.where(known, wait, np.nan), seed=seed)
         new = ~known
-        low, high = found.interval(found.wait[new])
+        low, high = found.errors.interval(found.wait[new])
         truth, guess = wait[new], found.wait[new]
-        flat = np.sort(found.errors)[[int(0.05 * len(found.errors)), int(0.95 * len(found.errors))]]
+        errors = np.sort(found.errors.ratio)
+        flat = errors[[int(0.05 * len(errors)), int(0.95 * len(errors))]]
         head, tail = np.argsort(guess, kind="stable")[:HEAD], guess > np.quantile(guess, 0.9)
         best = guess <= np.quantile(guess, 0.05)
         one_range = ((guess + 1) * flat[0] - 1, (guess + 1) * flat[1] - 1)
