@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.models import Predicted, WorkloadWaits
+from procure.files import keep
+from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.case import simulated_values
 from procure.models.crossfit import correlations
 from procure.models.features import FEATURE_SETS
+from procure.models.surrogate import SCHEMA, from_archive
 from procure.objectives import objective, objectives_of
 from procure.progress import silent
 from procure.recommender.values import MEAN_WAIT, Criteria, Learn, PackageValues, Simulate
@@ -23,7 +25,9 @@ from procure.study import Study
 from procure.study.rules import MOST_RUN_WHOLE, MOST_WITHOUT_MODEL, can_learn, runs_of
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, few_simulated, load_results
 from procure.sweep.trial import simulate_once
-from procure.text import Shown, counted, listed, nearest
+from procure.text import Shown, counted, file_name, listed, nearest
+
+_FEWEST_ROWS = 20
 
 Note = Callable[[str], None]
 
@@ -105,7 +109,7 @@ def searched_values(results: StudyResults, columns: Sequence[str]) -> dict[str, 
 
 
 def learner(results: StudyResults, rule: str = RUNS_ALL) -> Learn:
-    """Return a function that fits the study's model to a case; nothing is predicted of packages that leave more out."""
+    """Return a function that fits the study's model to a case, and one of its own for packages that leave jobs out."""
 
     def learn(case: WorkloadWaits) -> tuple[Predicted | None, np.ndarray] | None:
         able = case.left_out == case.left_out.min() if rule == RUNS_ALL else case.left_out >= 0
@@ -114,9 +118,34 @@ def learner(results: StudyResults, rule: str = RUNS_ALL) -> Learn:
             predicted = results.learn_if_possible(case, rule=rule)
             if predicted is None:
                 return None
-        return predicted, np.full(len(case.wait), np.nan) if predicted is None else predicted.wait
+        guess = np.full(len(case.wait), np.nan) if predicted is None else predicted.wait
+        if rule == RUNS_ALL:
+            guess = _predict_rest(results, case, predicted.model if predicted else None, guess)
+        return predicted, guess
 
     return learn
+
+
+def _predict_rest(results: StudyResults, case: WorkloadWaits, like: Surrogate | None, guess: np.ndarray) -> np.ndarray:
+    """Fill in predictions for packages that leave jobs out, where enough of them were simulated."""
+    rest = ~case.runs_all
+    learnt, unknown = rest & case.simulated, rest & ~case.simulated & np.isnan(guess)
+    if int(learnt.sum()) < _FEWEST_ROWS or not unknown.any():
+        return guess
+    asked = results.plan.study.model
+    made = Surrogate(like.seed, like.profile_) if like else Surrogate(asked.seed)
+    x, wait, filled = results.features[learnt], case.wait[learnt], guess.copy()
+    model = keep(
+        results.kept,
+        f"others.{file_name(f'{case.name} {case.column}')}",
+        [made.seed, made.profile, asked.feature_set, x, wait],
+        lambda: made.fit(x, wait),
+        Surrogate.archive,
+        lambda archive: from_archive(archive, "what was kept"),
+        SCHEMA,
+    )
+    filled[unknown] = model.predict(results.features[unknown])
+    return filled
 
 
 @dataclass(frozen=True)
