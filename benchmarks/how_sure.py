@@ -16,11 +16,15 @@ import numpy as np
 import pandas as pd
 
 from procure.models import WorkloadWaits, features, make_case, predict_packages
-from procure.models.intervals import coverage
 from procure.study import load_study
 from procure.sweep import Plan, load_plan, read_results
 
 HEAD = 500
+
+
+def coverage(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> float:
+    """Return the share of truths that lie within their range."""
+    return float(np.mean((low <= truth) & (truth <= high)))
 
 
 def main() -> None:
@@ -49,9 +53,10 @@ def unseen_packages(plan: Plan, cases: list[WorkloadWaits], sample: int, seed: i
         x = features(case.packages.iloc[able], plan.quotes)
         found = predict_packages(x, np.where(known, wait, np.nan), seed=seed)
         new = ~known
-        low, high = found.interval(found.wait[new])
+        low, high = found.errors.interval(found.wait[new])
         truth, guess = wait[new], found.wait[new]
-        flat = np.sort(found.errors)[[int(0.05 * len(found.errors)), int(0.95 * len(found.errors))]]
+        errors = np.sort(found.errors.ratio)
+        flat = errors[[int(0.05 * len(errors)), int(0.95 * len(errors))]]
         head, tail = np.argsort(guess, kind="stable")[:HEAD], guess > np.quantile(guess, 0.9)
         best = guess <= np.quantile(guess, 0.05)
         one_range = ((guess + 1) * flat[0] - 1, (guess + 1) * flat[1] - 1)

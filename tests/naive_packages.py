@@ -79,12 +79,7 @@ def packages(rows, rules, bound):
     ``bound`` is more nodes of a type than any budget affords. The sets of types come in lexicographic
     order of their categories' types, counts with the last type's changing slowest.
     """
-    until = rules.get("as_of")
-    allowed = {
-        i: allowed_counts(row, rules["types"].get(row["name"], {}), bound)
-        for i, row in enumerate(rows)
-        if not (until and row["valid_until"] and row["valid_until"] < until)
-    }
+    allowed = {i: allowed_counts(row, rules["types"].get(row["name"], {}), bound) for i, row in enumerate(rows)}
     offered = [i for i in allowed if allowed[i]]
     categories = list(dict.fromkeys(row["category"] for row in rows))
     place = {i: (categories.index(rows[i]["category"]), i) for i in offered}

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
+from procure.objectives.aggregate import kept_by
 from procure.objectives.constraints import UNITS, explain, parse, parse_all, quantities
 
 KNOWN = quantities(["Small node", "Gpu-2"])
@@ -136,3 +137,26 @@ def test_a_bound_at_the_best_that_is_named_holds(name, op, best):
     number = re.search(r"\(([0-9.,]+) s\)", said) or re.search(r"([0-9.,]+(?: %)?)", said)
     assert number is not None
     assert parse(f"{name}{op}{number[1]}", KNOWN).holds(np.array([best])).all(), said
+
+
+def test_a_value_kept_in_9_of_10_is_the_ninth_least():
+    """By hand; a workload of which no job ran does not count, and may be unknown."""
+    values = np.array([[float(i)] for i in (3, 1, 2, 9, 5, 4, 6, 8, 7, 10)] + [[np.nan]])
+    counts = np.array([[True]] * 10 + [[False]])
+    assert [kept_by(values, counts, share)[0] for share in (0.05, 0.1, 0.9, 0.91, 1.0)] == [1, 1, 9, 10, 10]
+    assert np.isnan(kept_by(values, np.ones_like(counts), 0.9)).all() and np.isnan(kept_by(values, ~counts, 0.9)).all()
+
+
+def test_what_is_promised_may_hold_in_a_share_of_the_workloads():
+    one = parse("gpu_p95_wait <= 4h in 9 of 10 workloads", KNOWN)
+    assert (one.of.column, one.of.name, one.value, one.of.share) == (
+        "gpu_p95_wait_time", "gpu_p95_wait_time in 9 of 10", 14_400, 0.9,
+    )  # fmt: skip
+    for wrong in (
+        "mean_wait<=1h in 11 of 10",
+        "mean_wait<=1h in 0 of 3",
+        "mean_wait>=1h in 1 of 2",
+        "power_w<=1 in 1 of 2",
+    ):
+        with pytest.raises(TableError, match="'in N of M' follows an upper bound"):
+            parse(wrong, KNOWN)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
-from procure.packages.quotes import check_quotes
-from procure.schemas import JOB
 from procure.study import load_plan, load_study
-from procure.study.existing import coverage_notes, parse_nodes, read_existing, summarise_nodes
-from procure.tables import check, write
+from procure.study.existing import parse_nodes, read_existing, summarise_nodes
+from procure.tables import write
 
 LINE = "NodeName={} CPUTot=8 Gres={} RealMemory=16000 State={} OS=Linux 6.1 #1 SMP Reason=a b=c [root@x]"
 STATES = ["IDLE", "ALLOCATED", "MIXED+PLANNED", "IDLE+DRAIN", "DOWN*", "DOWN+NOT_RESPONDING", "IDLE*", "FAIL"]
@@ -140,19 +137,6 @@ def test_bad_text_is_one_error(tmp_path, text: str, says: str) -> None:
         read_existing(saved(tmp_path, text))
 
 
-def test_a_system_that_runs_everything_is_said() -> None:
-    """Nodes that hold every job's request make the note that a purchase changes only waiting."""
-    quotes = check_quotes(
-        pd.DataFrame({"name": ["q"], "category": ["c"], "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": 1})
-    )
-    jobs = check(pd.DataFrame({"job_id": ["1", "2"], "submit_time": 0, "run_time": 9, "cpus_per_node": [2, 8]}), JOB)
-    big = pd.DataFrame({"node_id": ["n"], "cpus": [8], "mem_mb": 1, "gpus": 0, "gpu_type": ""})
-    (whole,) = coverage_notes({"day": jobs}, big, quotes)
-    assert "already run every job of day" in whole and "only how long jobs wait" in whole
-    (part,) = coverage_notes({"day": jobs}, big.assign(cpus=4), quotes)
-    assert "1 of 2 of day" in part
-
-
 def test_a_study_adds_the_nodes_that_stay(tmp_path) -> None:
     """A study whose existing nodes are Slurm's text simulates with those that are not retired."""
     saved(tmp_path, lines(("n1", "(null)", "IDLE"), ("n2", "(null)", "DOWN")))
@@ -171,7 +155,7 @@ def test_a_study_adds_the_nodes_that_stay(tmp_path) -> None:
 
 
 def test_a_plan_says_what_is_left_out_and_watts_do_not_change_it(tmp_path) -> None:
-    """Notes tell of expired quotes, retired nodes and jobs that need no purchase; watts concern costs only."""
+    """Notes tell of retired nodes; watts concern costs only."""
     quotes = "name,category,cpus,mem_gb,gpus,price_usd,valid_until\nq,c,8,64,0,10,\nr,c,8,64,0,10,2020-01-01\n"
     (tmp_path / "q.csv").write_text(quotes)
     nodes = tmp_path / "nodes.csv"
@@ -179,14 +163,13 @@ def test_a_plan_says_what_is_left_out_and_watts_do_not_change_it(tmp_path) -> No
     path = tmp_path / "s.toml"
     path.write_text(
         """quotes = "q.csv"
-    packages = { budget_usd = 20, min_gpu_nodes = 0, existing_nodes = "nodes.csv", retire = ["old"],
-                 as_of = 2024-01-01 }
+    packages = { budget_usd = 20, min_gpu_nodes = 0, existing_nodes = "nodes.csv", retire = ["old"] }
     workloads = [ { name = "d", generate = { n_jobs = 9 } } ]
-    sweep = { sample = 1 }""".replace("\n                 ", " ")
+    sweep = { sample = 1 }"""
     )
     plan = load_plan(load_study(path))
     said = "\n".join(plan.notes)
-    for text in ("expired before 2024-01-01 are left out: r", "retired: b", "run every job of d"):
+    for text in ("retired: b",):
         assert text in said
     nodes.write_text("node_id,kind,cpus,mem_mb,power_w\na,big,128,9000000,500\nb,old,8,1000,\n")
     again = load_plan(load_study(path))

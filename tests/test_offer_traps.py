@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from openpyxl import Workbook, load_workbook
 
-from procure.packages.quotes import OfferReading, read_quote_file
+from procure.offers import OfferReading
+from procure.packages.quotes import read_quote_file
 from procure.workload.speedups import find_gpu, propose_mapping
 
 HEAD = ["Server", "Kategorie", "Kerne", "RAM (GB)", "GPUs", "Einzelpreis (EUR)"]

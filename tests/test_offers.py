@@ -21,10 +21,10 @@ from procure.errors import TableError
 from procure.offers.cells import numbers
 from procure.offers.grid import Cell
 from procure.offers.headings import heading_of
-from procure.offers.reading import Reading, question
+from procure.offers.reading import OfferReading, question
 from procure.offers.template import write_template
 from procure.packages import expand_packages
-from procure.packages.quotes import OfferReading, QuoteFile, read_quote_file, read_quotes
+from procure.packages.quotes import QuoteFile, read_quote_file, read_quotes
 from procure.packages.rules import order_lines
 from procure.study import load_study
 from procure.study.check import check_study, study_notes
@@ -121,7 +121,7 @@ def test_what_an_office_writes_is_the_only_reading(cents: int, form: str, comma:
 @given(st.text(max_size=40))
 def test_no_text_breaks_a_reader(text: str) -> None:
     """Whatever a cell or a heading holds, it is read as something or nothing."""
-    heading_of(Cell("A1", text), Reading()), question(Cell("A1", text), Reading()), numbers(text)
+    heading_of(Cell("A1", text), OfferReading()), question(Cell("A1", text), OfferReading()), numbers(text)
 
 
 def test_units_and_numbers_of_a_german_offer(tmp_path: Path) -> None:

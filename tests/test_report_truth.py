@@ -48,7 +48,7 @@ def test_a_head_of_which_no_rank_is_known_has_no_chart():
     ).astype({"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"})
     table.loc[35:, ["rank_low", "rank_high"]] = 36
     table.loc[35:, "alike"] = True
-    page = sections.sureness(Confidence(table, "nothing", 0, 0), ["nothing is known"])
+    page = sections.sureness(Confidence(table, "nothing", 0, 0))
     assert "is not known" in page and "<svg" not in page
     table.loc[3, ["rank_low", "rank_high"]] = 4
     table.loc[3, "alike"] = False

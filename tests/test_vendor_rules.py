@@ -18,7 +18,7 @@ from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages
 from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
-from procure.packages.quotes import check_quotes, read_quotes, validity_notes
+from procure.packages.quotes import check_quotes, read_quotes
 
 LETTERS = "ABC"
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,17 +58,6 @@ def test_a_larger_order_may_be_cheaper() -> None:
     assert table["price_usd"].tolist() == [24.0]
 
 
-def test_expired_quotes_are_left_out_and_said() -> None:
-    """A quote is valid on its last day, not on the next; without as_of nobody asks."""
-    quotes = offers(valid_until=["2024-03-31", "", "2024-04-30"])
-    for day, left in ((None, "a=3,g=1"), ("2024-03-31", "a=3,g=1"), ("2024-04-01", "b=2,g=1")):
-        rules = PackageRules(rules="published", budget_usd=60, as_of=day)
-        assert expand_packages(quotes, rules)["package_id"].iloc[0] == left
-        assert validity_notes(quotes, rules) == (
-            ["quotes that expired before 2024-04-01 are left out: a"] if day == "2024-04-01" else []
-        )
-
-
 PACKS = {"pack_size": [8, None, None], "mandatory": [True, False, False]}
 
 
@@ -95,22 +84,6 @@ PACKS = {"pack_size": [8, None, None], "mandatory": [True, False, False]}
             "categories.compute = 6 excludes every package; the other counts allow at most 5 such nodes",
         ),
         (
-            {"valid_until": ["2024-03-31", "", ""], "mandatory": [True, False, False]},
-            {"as_of": "2024-04-01"},
-            "quote a was valid until 2024-03-31, before as_of = 2024-04-01, and it is mandatory",
-        ),
-        (
-            {"valid_until": ["", "", "2024-03-31"]},
-            {"as_of": "2024-04-01", "expired": "error"},
-            'quote g was valid until .* expired = "error"',
-        ),
-        ({"valid_until": "2024-03-31"}, {"as_of": "2025-01-01"}, "leaves no quote; .* 2024-03-31"),
-        (
-            {"valid_until": ["2024-03-31", "2024-03-31", ""]},
-            {"as_of": "2025-01-01", "categories": {"compute": 1}},
-            "categories.compute = 1 excludes every package: all its quotes have expired",
-        ),
-        (
             {"price_usd": [10, 15, 40]},
             {"budget_usd": 35, "discounts": [{"type": "g", "percent": 5}]},
             r"budget excludes every package: \$35.00 .* costs \$38.00",
@@ -124,18 +97,14 @@ def test_rules_that_contradict_each_other_are_named(columns: dict, rules: dict, 
 
 
 def test_command_takes_a_study_and_the_day() -> None:
-    """A study file may stand where quotes do; packages.as_of and packages.expired decide on expired quotes."""
+    """A study file may stand where quotes do; a quote of which none may be bought is in no package."""
     study = str(ROOT / "pipelines" / "vendor-rules.toml")
     result = CliRunner().invoke(app, ["packages", study, "--format", "json"])
-    assert json.loads(result.stdout)["n_packages"] > 0
-    assert "left out: CedarG8" in result.stderr
-    early = CliRunner().invoke(app, ["packages", study, "--set", "packages.as_of=2024-03-01", "--format", "json"])
-    assert "left out" not in early.stderr
-    assert json.loads(early.stdout)["n_packages"] > json.loads(result.stdout)["n_packages"]
-    assert "CedarG8 was valid until" in str(
-        CliRunner().invoke(app, ["packages", study, "--set", "packages.expired=error"]).exception
+    early = CliRunner().invoke(
+        app, ["packages", study, "--set", "packages.types.CedarG8.max_count=9", "--format", "json"]
     )
-    for wrong in (["--set", "packages.as_of=soon"], ["--set", "packages.types_per_category=0"], ["--study", study]):
+    assert json.loads(early.stdout)["n_packages"] > json.loads(result.stdout)["n_packages"] > 0
+    for wrong in (["--set", "packages.as_of=2024-03-01"], ["--set", "packages.types_per_category=0"], ["--as-of", "x"]):
         assert CliRunner().invoke(app, ["packages", study, *wrong]).exit_code == 2
 
 
@@ -197,7 +166,6 @@ def cases(draw: st.DrawFn) -> tuple[list[dict], dict]:
         "maximal": draw(st.sampled_from([True, True, False])),
         "types_per_category": draw(st.sampled_from([1, 2, "any"])),
         "one_vendor_per_lot": draw(st.sampled_from([True, True, False])),
-        "as_of": draw(st.sampled_from([None, None, "2023-06-30", "2023-07-01"])),
         "discounts": draw(st.lists(tiers(rows), max_size=3) | st.lists(tiers(rows), min_size=1, max_size=3)),
     }
     return rows, rules

@@ -14,7 +14,7 @@ import typer
 
 from procure.cli import common, log_options, study_options
 from procure.cli.quotes import CategoryOption, RateOption, offer_reading
-from procure.packages.quotes import OfferReading
+from procure.offers import OfferReading
 from procure.recommender.objections import objections
 from procure.recommender.recommendation import records
 from procure.reports import report as write_report

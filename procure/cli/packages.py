@@ -10,10 +10,11 @@ import typer
 
 from procure.cli import common, study_options
 from procure.errors import TableError
+from procure.offers import OfferReading
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
 from procure.packages.costs import budget_notes
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
-from procure.packages.quotes import OfferReading, price_notes, validity_notes
+from procure.packages.quotes import price_notes
 from procure.page.names import head
 from procure.settings import Settings
 from procure.study import Study, load_study
@@ -68,7 +69,7 @@ def packages(
             raise typer.BadParameter("a budget is needed, or a study", param_hint="--budget")
         given = common.settings_of(settings, OfOffers)
         table, rules, sweep, notes = read_quotes(source, given.offers), given.packages, given.sweep, []
-    for text in [*notes, *price_notes(table), *validity_notes(table, rules)]:
+    for text in [*notes, *price_notes(table)]:
         common.note(text)
     if costs:
         _show_costs(study, table, package or [], out, output)

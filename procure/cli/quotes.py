@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from procure.cli import common, lazy
-from procure.offers import listed_once
+from procure.offers import OfferReading, listed_once
 from procure.offers.reading import currency_code
 from procure.offers.template import write_template
-from procure.packages.quotes import OfferReading, QuoteFile, price_notes, read_quote_file, summarise_quotes
+from procure.packages.quotes import QuoteFile, price_notes, read_quote_file, summarise_quotes
 from procure.settings import validated
 from procure.text import counted
 

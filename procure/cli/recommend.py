@@ -12,7 +12,6 @@ from procure.cli import common, site_options, study_options
 from procure.errors import TableError
 from procure.explanation import Explanation
 from procure.explanation import explain as explain_packages
-from procure.explanation.package import PackageExplanation, comparison_sentences, sentences
 from procure.recommender.award import AwardMatrix, award_of
 from procure.recommender.objections import objections
 from procure.recommender.recommendation import budget_by_category, front_records, records, servers_by_type
@@ -237,38 +236,13 @@ def explain(
 
 
 def _print_explanation(explanation: Explanation) -> None:
+    for line in explanation.lines():
+        common.echo(line)
     for one in explanation.packages:
-        _print_package(one, explanation.study)
+        if len(one.marginal):
+            shown = one.marginal.head(_SHOWN)[["type", "usd", "saved_seconds", "saved_per_1000_usd", "more_jobs"]]
+            shown = shown.rename(columns={"saved_per_1000_usd": "saved per US$ 1,000"})
+            title = f"{one.package_id}, one more node of each type: mean wait saved per job"
+            common.print_table(shown, common.Format.TABLE, title, {"saved per US$ 1,000": "s"})
     if len(explanation.packages) == 2:
-        _print_differences(explanation)
-
-
-def _print_package(one: PackageExplanation, study: str) -> None:
-    common.echo(f"{study}: {one.package_id}")
-    for line in sentences(one):
-        common.echo(f"  {line}")
-    if len(one.waits) > 1:
-        shown = one.waits[["workload", "mean_wait_time", "jobs_left_out"]]
-        common.print_table(shown, common.Format.TABLE, "Mean wait by workload")
-    if len(one.marginal):
-        names = {"saved_seconds": "saved", "saved_per_1000_usd": "saved per US$ 1,000"}
-        shown = one.marginal.head(_SHOWN).rename(columns=names)
-        common.print_table(
-            shown[["type", "usd", *names.values(), "more_jobs"]],
-            common.Format.TABLE,
-            "One more node of each type: mean wait saved per job",
-            dict.fromkeys(names.values(), "s"),
-        )
-
-
-def _print_differences(explanation: Explanation) -> None:
-    table = explanation.differences
-    shown = {
-        name: [f"{value:,.0f}" if value == round(value) else f"{value:,.3f}" for value in table[name]]
-        for name in ("first", "second", "difference")
-    }
-    one, other = explanation.packages
-    title = f"{one.package_id} (first) against {other.package_id} (second)"
-    common.print_table(table.assign(**shown), common.Format.TABLE, title)
-    for line in comparison_sentences(one, other):
-        common.echo(f"  {line}")
+        common.print_table(explanation.differences, common.Format.TABLE, "The first package against the second")

@@ -38,7 +38,7 @@ _FARM = "jobs cores memory walltime partition account interface wait"
 _SET = {
     "packages": {
         "packages.": "fixed-cost=fixed_cost_usd rules min-gpu-nodes types-per-category max-power=max_power_w "
-        "max-rack-units as-of strict=expired maximal all=maximal",
+        "max-rack-units maximal all=maximal",
         "sweep.": "max-packages",
     },
     "search": {"search.": "runs share seed batch stable-rounds", "farm.": _FARM},
@@ -83,6 +83,7 @@ _OPTIONS = {
     "forecast evaluate --nodes": "procure compare --policies easy:place=best,forecast:place=best",
     "forecast evaluate --seed": "nothing is shuffled any more; leave it out",
     "learn train --objective": "the mean bounded slowdown is what a search makes small",
+    "packages --as-of --strict": "what is offered no longer: --set packages.types.NAME.max_count=0",
     "packages --study": "name the study in place of the quotes; --set quotes=FILE",
     "queue predict --gpu-type --nodes --user": "write #SBATCH lines: procure queue predict JOB.SH",
     "queue predict --trend": f"{_LIBRARY}queue_time.trend.judge_trend judges the published one",

@@ -59,14 +59,14 @@ class Explanation:
             rows += [(one.package_id, *row) for row in mine]
         return pd.DataFrame(rows, columns=["package_id", "section", "item", "value"])
 
+    def lines(self) -> list[str]:
+        """Explain each package, and two beside each other, in sentences."""
+        lines = [line for one in self.packages for line in (f"{self.study}: {one.package_id}", *sentences(one))]
+        return lines + (comparison_sentences(*self.packages) if len(self.packages) == 2 else [])
+
     def summary(self) -> str:
         """Return the explanation as text."""
-        lines = list(self.notes)
-        for one in self.packages:
-            lines += [f"{self.study}: {one.package_id}", *(f"  {line}" for line in sentences(one))]
-        if len(self.packages) == 2:
-            lines += comparison_sentences(*self.packages)
-        return "\n".join(lines)
+        return "\n".join([*self.notes, *self.lines()])
 
     def _repr_html_(self) -> str:
         tables = "".join(as_html(one.package_id, one.waits, sentences(one)) for one in self.packages)

@@ -162,7 +162,7 @@ class SearchResult(Shown):
             if self.criteria != Criteria():
                 one |= {"objective": self.criteria.objective.name, "objective_value": row["objective_value"]}
                 one |= {"objective_unit": self.criteria.objective.unit, "satisfies": row["satisfies"]}
-                one["constrained"] = {bound.of.name: row[bound.of.name] for bound in self.criteria.bounds}
+                one["constrained"] = {bound.of.name: row[bound.of.name] for bound in self.criteria.constraints}
             rows.append(one)
         return rows
 
@@ -187,7 +187,7 @@ def search(
 ) -> SearchResult:
     """Search a study's packages for the best with few simulations, or continue a search.
 
-    Packages that run every job come first, then those that keep constraints and targets, by the objective.
+    Packages that run every job come first, then those that keep the constraints, by the objective.
 
     Parameters
     ----------
@@ -327,6 +327,6 @@ def _ranking(known: Observations, score: CriteriaScore) -> pd.DataFrame:
     if criteria != Criteria():
         table.insert(5, "satisfies", known.violation[order] == 0)
         table.insert(6, "objective_value", known.value[order])
-        for one in criteria.bounds:
+        for one in criteria.constraints:
             table[one.of.name] = values.value(one.of)[0]
     return table

@@ -16,15 +16,15 @@ SHARE = 0.9
 """Share of the truths that a range is to hold."""
 
 
-def places(n: int, share: float = SHARE) -> tuple[int, int]:
-    """Return which of n sorted errors bound the next one with this probability, counted from 0.
+def places(n: int) -> tuple[int, int]:
+    """Return which of n sorted errors bound the next one with the probability `SHARE`, counted from 0.
 
-    The next of n + 1 exchangeable values lies between the ⌊(n + 1)(1 − share)/2⌋-th and the ⌈(n + 1)(1 + share)/2⌉-th
+    The next of n + 1 exchangeable values lies between the ⌊(n + 1)(1 − SHARE)/2⌋-th and the ⌈(n + 1)(1 + SHARE)/2⌉-th
     of the others with at least this probability; of too few they are the smallest and the largest (Vovk, Gammerman and
     Shafer 2005, chapter 2).
     """
-    low = math.floor(round((n + 1) * (1 - share) / 2, 9)) - 1
-    high = math.ceil(round((n + 1) * (1 + share) / 2, 9)) - 1
+    low = math.floor(round((n + 1) * (1 - SHARE) / 2, 9)) - 1
+    high = math.ceil(round((n + 1) * (1 + SHARE) / 2, 9)) - 1
     return max(low, 0), min(high, n - 1)
 
 
@@ -65,9 +65,3 @@ class ConformalErrors:
         of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
         low, high = (np.maximum((wait + 1) * bounds[of, end] - 1, 0.0) for end in (0, 1))
         return low, high
-
-
-def coverage(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> float:
-    """Return the share of known truths that lie within their range; NaN where none is known."""
-    known = ~np.isnan(truth) & ~np.isnan(low)
-    return float(np.mean((low <= truth) & (truth <= high), where=known)) if known.any() else math.nan

@@ -56,6 +56,18 @@ CVAR_SHARE = 0.2
 """``cvar`` is the mean over this share of the weight of all workloads, those with the longest waits."""
 
 
+def kept_by(values: np.ndarray, counts: np.ndarray, share: float) -> np.ndarray:
+    """Return the least value that at least a share of the workloads does not exceed, float64[packages].
+
+    ``values`` are float64[workloads, packages], ``counts`` bool in that shape; NaN where a workload that counts is
+    unknown, and where none counts.
+    """
+    unknown = (np.isnan(values) & counts).any(axis=0) | ~counts.any(axis=0)
+    place = np.ceil(share * counts.sum(axis=0) - 1e-9).astype(np.int64) - 1
+    rising = np.sort(np.where(counts, values, np.inf), axis=0)
+    return np.where(unknown, np.nan, np.take_along_axis(rising, np.maximum(place, 0)[None], axis=0)[0])
+
+
 HOW = ("mean", "max", "worst", "cvar", "regret-max")
 """Names that `aggregate` knows."""
 
@@ -104,21 +116,6 @@ def regrets(waits: np.ndarray, best: np.ndarray | None = None) -> np.ndarray:
         best = np.where(np.isinf(lowest), np.nan, lowest)
     least = np.asarray(best, dtype="float64")[:, None]
     return np.maximum((waits - least) / np.maximum(least, REGRET_FLOOR), 0.0)
-
-
-def kept_by(values: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
-    """Return the least value that at least a share of the workloads' weight does not exceed, float64[packages].
-
-    ``values`` and ``weights`` are float64[workloads, packages]; NaN where a workload that counts is unknown, and where
-    none counts.
-    """
-    counts = weights > 0
-    unknown = (np.isnan(values) & counts).any(axis=0) | ~counts.any(axis=0)
-    order = np.argsort(np.where(counts & ~np.isnan(values), values, np.inf), axis=0, kind="stable")
-    weight = np.take_along_axis(np.where(counts, weights, 0.0), order, axis=0)
-    enough = np.cumsum(weight, axis=0) >= share * weight.sum(axis=0) * (1 - 1e-12)
-    place = np.take_along_axis(order, enough.argmax(axis=0)[None], axis=0)
-    return np.where(unknown, np.nan, np.take_along_axis(values, place, axis=0)[0])
 
 
 def _cvar(waits: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:

@@ -23,7 +23,7 @@ class Quantity:
     ``name`` is as in ``--objective`` or a constraint; ``column`` and ``source`` say whether it is of the result table
     (``result``: known by simulation, predicted elsewhere), the package table (``package``) or
     `procure.packages.costs.total_costs` (``cost``), known for every package. ``how`` workloads are put together, see
-    `aggregate`; ``quantile``: the least value that so large a ``share`` of the workloads keeps.
+    `aggregate`; ``kept``: the least value that so large a ``share`` of the workloads does not exceed.
     """
 
     name: str
@@ -33,11 +33,6 @@ class Quantity:
     meaning: str
     how: str = "mean"
     share: float | None = None
-
-    @property
-    def per_workload(self) -> bool:
-        """Whether it turns on single workloads, so that a prediction is needed for each."""
-        return self.source == "result" and self.how in ("worst", "cvar", "regret-max")
 
     @property
     def job_class(self) -> str | None:
@@ -137,6 +132,7 @@ def _listed(name: str, there: list[str]) -> str:
 
 _OPERATOR = re.compile("<=|>=|==|<|>")
 _VALUE = re.compile(rf"((?:US)?\$|USD)?\s*({NUMBER})\s*([A-Za-z%]*)")
+_OFTEN = re.compile(r"\s+in\s+(\d+)\s+of\s+(\d+)(?:\s+workloads)?\s*$")
 _SHAPE = "write NAME OP VALUE, e.g. 'p95_wait<=4h'; OP is one of <= < >= > =="
 
 UNITS: dict[str, dict[str, str]] = {
@@ -151,16 +147,6 @@ UNITS: dict[str, dict[str, str]] = {
 }
 """Per dimension, the units that may follow a number, and their factors; a bare number is in the first."""
 
-_FIGURES = {
-    "mean wait": ("mean_wait_time", "s"),
-    "p95 wait": ("p95_wait_time", "s"),
-    "share over 1h": ("share_over_1h", "share"),
-}
-_TARGET = re.compile(r"\s*([a-z0-9 ]+?)\s*<=\s*(.+?)\s*(?:\bin\s+(\d+)\s+of\s+(\d+)(?:\s+workloads)?)?\s*")
-_TARGET_SHAPE = (
-    "write 'FIGURE <= BOUND' or 'FIGURE <= BOUND in N of M workloads', e.g. 'p95 wait <= 4h in 9 of 10 workloads'; "
-    "FIGURE is mean wait, p95 wait or share over 1h"
-)
 _CLOSE, _LONGEST = 1e-9, 300
 _COMPARE = {"<=": np.less_equal, "<": np.less, ">=": np.greater_equal, ">": np.greater}
 
@@ -228,14 +214,15 @@ def quantities(types: Iterable[str] = (), classes: Iterable[str] = ()) -> dict[s
 def parse(text: str, known: Mapping[str, Quantity] | None = None) -> Constraint:
     """Read one constraint.
 
-    ``NAME OP VALUE[UNIT]``, e.g. ``p95_wait<=4h``, ``price_usd <= $900,000``, ``utilization_cpu>=50%``. ``known`` is
-    from `quantities`; None checks only how the text is written. What is no such expression, and an unknown name or
-    unit, is a `TableError`.
+    ``NAME OP VALUE[UNIT]``, e.g. ``p95_wait<=4h``, ``price_usd <= $900,000``, ``utilization_cpu>=50%``; an upper bound
+    may end in ``in 9 of 10``: it is kept in that share of the workloads. ``known`` is from `quantities`; None checks
+    only how the text is written. What is no such expression, and an unknown name or unit, is a `TableError`.
     """
     if len(text) > _LONGEST:
         raise TableError(f"constraint {short(text)}: at most {_LONGEST:,} characters are allowed; {_SHAPE}")
-    match = _OPERATOR.search(text)
-    name, right = (text[: match.start()].strip(), text[match.end() :].strip()) if match else ("", "")
+    bare, often = _OFTEN.sub("", text), _OFTEN.search(text)
+    match = _OPERATOR.search(bare)
+    name, right = (bare[: match.start()].strip(), bare[match.end() :].strip()) if match else ("", "")
     if match is None or not name or re.search("[<>=]", name + right):
         raise TableError(f"constraint {text!r} cannot be read; {_SHAPE}")
     op = match[0]
@@ -247,7 +234,17 @@ def parse(text: str, known: Mapping[str, Quantity] | None = None) -> Constraint:
     of = known.get(name) or known.get(name.replace("-", "_"))
     if of is None:
         raise TableError(f"constraint {text!r}: {name!r} is unknown; {nearest(name, known)}")
-    return Constraint(text, of, op, _amount(text, of, *value.groups()))
+    return Constraint(text, _kept(of, op, text, often) if often else of, op, _amount(text, of, *value.groups()))
+
+
+def _kept(of: Quantity, op: str, text: str, often: re.Match[str]) -> Quantity:
+    """Return the figure that a share of the workloads does not exceed."""
+    n, m = map(int, often.groups())
+    if not 1 <= n <= m or of.source != "result" or of.how != "mean" or op[0] != "<":
+        raise TableError(
+            f"constraint {text!r}: 'in N of M' follows an upper bound on a figure of each workload, N from 1 to M"
+        )
+    return replace(of, name=f"{of.name} in {n} of {m}", how="kept", share=n / m)
 
 
 def _amount(text: str, of: Quantity, currency: str | None, digits: str, unit: str) -> float:
@@ -266,42 +263,6 @@ def parse_all(texts: Sequence[str], known: Mapping[str, Quantity]) -> list[Const
     if lines:
         raise TableError("the constraints cannot be satisfied by any package: " + "; ".join(lines))
     return found
-
-
-def parse_targets(given: Mapping[str, str], classes: Iterable[str] = ()) -> tuple[Constraint, ...]:
-    """Read what a centre promises a class of jobs, such as ``p95 wait <= 4h in 9 of 10 workloads``.
-
-    By class: ``all``, one of `procure.schemas.CLASSES`, or one of the study's own ``classes``. An unknown class or
-    figure, and a text that cannot be read, are a `TableError`.
-    """
-    found, known = [], ("all", *CLASSES, *classes)
-    for name, text in given.items():
-        where = f"target {name} = {text!r}"
-        if name not in known:
-            raise TableError(
-                f"{where}: no such class of jobs; {nearest(name, known)}; a study's own stand in [classes]"
-            )
-        if re.search(r"\bof\s+\d+\s+futures\b", text):
-            raise TableError(f"{where}: packages are compared on workloads now; write 'in N of M workloads'")
-        match = _TARGET.fullmatch(text)
-        words = " ".join(match[1].split()) if match is not None else ""
-        if match is None or words not in _FIGURES:
-            raise TableError(f"{where} cannot be read; {_TARGET_SHAPE}")
-        _, bound, n, m = match.groups()
-        if n is not None and not 1 <= int(n) <= int(m):
-            raise TableError(f"{where}: {n} of {m} was given; from 1 to all are possible")
-        column, unit = _FIGURES[words]
-        of = Quantity(
-            f"{name} {words}" + (f" in {n} of {m}" if n else ""),
-            column if name == "all" else f"{name}_{column}",
-            "result",
-            unit,
-            f"{words} of {'all jobs' if name == 'all' else f'the class {name}'}",
-            "mean" if n is None else "quantile",
-            None if n is None else int(n) / int(m),
-        )
-        found.append(replace(parse(f"{of.name} <= {bound}", {of.name: of}), text=text))
-    return tuple(found)
 
 
 def price_bound(constraints: Iterable[Constraint]) -> float | None:

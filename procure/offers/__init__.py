@@ -3,6 +3,6 @@
 from procure.offers.grid import Finding, listed_once
 from procure.offers.headings import Line
 from procure.offers.read import Offer, read_offer
-from procure.offers.reading import Reading
+from procure.offers.reading import OfferReading
 
-__all__ = ["Finding", "Line", "Offer", "Reading", "listed_once", "read_offer"]
+__all__ = ["Finding", "Line", "Offer", "OfferReading", "listed_once", "read_offer"]

@@ -7,7 +7,7 @@ import re
 from decimal import ROUND_HALF_UP, Decimal
 
 from procure.offers.grid import Cell, Unreadable
-from procure.offers.reading import Reading, currency_of
+from procure.offers.reading import OfferReading, currency_of
 
 _GIB = Decimal(2**30) / 10**9
 UNITS: dict[str, dict[str, Decimal]] = {
@@ -45,7 +45,7 @@ def numbers(text: str) -> set[Decimal]:
     return found
 
 
-def _amount(cell: Cell, reading: Reading) -> tuple[Decimal, str]:
+def _amount(cell: Cell, reading: OfferReading) -> tuple[Decimal, str]:
     """Return the number of a cell and the unit beside it, as written."""
     if cell.problem:
         raise Unreadable(f"{cell.problem}; write the value")
@@ -61,7 +61,7 @@ def _amount(cell: Cell, reading: Reading) -> tuple[Decimal, str]:
     return _one(values, reading), before or after
 
 
-def _one(values: set[Decimal], reading: Reading) -> Decimal:
+def _one(values: set[Decimal], reading: OfferReading) -> Decimal:
     if len(values) == 1:
         return values.pop()
     if reading.decimal is None:
@@ -70,7 +70,7 @@ def _one(values: set[Decimal], reading: Reading) -> Decimal:
     return min(values) if reading.decimal == "point" else max(values)
 
 
-def read_number(cell: Cell, unit: str, heading_unit: str, reading: Reading, *, is_plain: bool = False) -> Decimal:
+def read_number(cell: Cell, unit: str, heading_unit: str, reading: OfferReading, *, is_plain: bool = False) -> Decimal:
     """Return the number of a cell in the unit of its column, such as ``W`` or ``GB = 1,000 MB``.
 
     ``2 x 32`` is 64. A number without a unit has that of the heading; where ``is_plain``, that of the column.
@@ -100,7 +100,7 @@ def read_number(cell: Cell, unit: str, heading_unit: str, reading: Reading, *, i
     return value * known[written]
 
 
-def read_money(cell: Cell, heading_unit: str, reading: Reading, *, with_tax: bool = False) -> Decimal:
+def read_money(cell: Cell, heading_unit: str, reading: OfferReading, *, with_tax: bool = False) -> Decimal:
     """Return an amount of money in US$: by its rate to the cent, without tax where it is stated to be with it."""
     value, own = _amount(cell, reading)
     if own == "%":
@@ -126,7 +126,7 @@ def read_money(cell: Cell, heading_unit: str, reading: Reading, *, with_tax: boo
     return (value * rate / (1 + (reading.tax_percent or Decimal(0)) / 100)).quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
-def read_gpus(cell: Cell, reading: Reading) -> tuple[int, str]:
+def read_gpus(cell: Cell, reading: OfferReading) -> tuple[int, str]:
     """Return how many GPUs a cell names, and their model where it does: ``4x NVIDIA H100``."""
     if cell.text.casefold() in NOTHING and not cell.problem:
         return 0, ""
@@ -140,7 +140,7 @@ def read_gpus(cell: Cell, reading: Reading) -> tuple[int, str]:
         raise Unreadable("is no number of GPUs; write 4 or 4x H100, and a longer model in gpu_type") from error
 
 
-def read_percent(cell: Cell, reading: Reading) -> Decimal:
+def read_percent(cell: Cell, reading: OfferReading) -> Decimal:
     """Return the percent of a discount, written as ``5``, ``5 %`` or a cell shown as 5 %."""
     value, unit = _amount(cell, reading)
     value = value * 100 if cell.is_number and unit == "%" else value

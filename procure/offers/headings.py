@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from procure.offers.cells import UNITS
 from procure.offers.grid import Cell, Finding
-from procure.offers.reading import READ_ONLY, Reading, currency_of, normal
+from procure.offers.reading import READ_ONLY, OfferReading, currency_of, normal
 from procure.schemas import QUOTE
 
 Kind = Literal[
@@ -104,7 +104,7 @@ class Table:
     row: list[Cell] = field(default_factory=list)
 
 
-def heading_of(cell: Cell, reading: Reading, *, of_lines: bool = False) -> Heading:
+def heading_of(cell: Cell, reading: OfferReading, *, of_lines: bool = False) -> Heading:
     """Return what a heading is; its column is empty where nothing tells."""
     base, unit = cell.text, ""
     while match := _UNIT.fullmatch(base):
@@ -136,7 +136,7 @@ def _is_unit(text: str) -> bool:
     return word in ("tb", "t") or any(word in units for units in UNITS.values()) or currency_of(text, None) is not None
 
 
-def header_of(sheet: str, row: list[Cell], reading: Reading) -> Table | None:
+def header_of(sheet: str, row: list[Cell], reading: OfferReading) -> Table | None:
     """Return the header that a row is; None where it is none: it needs a name, an amount and a third known heading."""
     filled = [(n, cell) for n, cell in enumerate(row) if not cell.is_empty and not cell.problem and not cell.is_number]
     is_lines = {"kind", "name"} <= {normal(cell.text) for _, cell in filled}

@@ -17,7 +17,7 @@ from procure.files.read import as_utf8
 from procure.offers import cells
 from procure.offers.grid import Cell, Finding, Sheet, Unreadable, address
 from procure.offers.headings import CHOICES, MONEY, Heading, Kind, Line, Table, header_of
-from procure.offers.reading import CHANGES, Reading, question
+from procure.offers.reading import CHANGES, OfferReading, question
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_workbook
 from procure.schemas import COST_ITEMS, QUOTE
@@ -36,7 +36,7 @@ class Offer:
     findings: list[Finding] = field(default_factory=list)
 
 
-def read_offer(path: Path, reading: Reading) -> Offer:
+def read_offer(path: Path, reading: OfferReading) -> Offer:
     """Read every table of a spreadsheet (.xlsx, .ods) or of delimited text.
 
     That no table of servers is in it, or a heading that was stated is not, is an error.
@@ -71,7 +71,7 @@ def _headings(sheets: list[Sheet]) -> str:
     return f"{place}{row[0].address} has {', '.join(repr(one) for one in texts[best][:20])}"
 
 
-def _text_sheet(path: Path, reading: Reading, offer: Offer) -> Sheet:
+def _text_sheet(path: Path, reading: OfferReading, offer: Offer) -> Sheet:
     """Read delimited text; the mark between fields is the one by which a header is found, else the most frequent."""
     content = as_utf8(read_bytes(path))
     try:
@@ -105,7 +105,7 @@ def _fields(path: Path, text: str, mark: str) -> list[list[Cell]]:
 class _SheetReader:
     """Read the tables of one sheet into an offer."""
 
-    def __init__(self, sheet: Sheet, reading: Reading, offer: Offer, stated: set[str]) -> None:
+    def __init__(self, sheet: Sheet, reading: OfferReading, offer: Offer, stated: set[str]) -> None:
         self.sheet, self.reading, self.offer, self.stated = sheet, reading, offer, stated
 
     def read(self) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 
 from procure.errors import TableError
 from procure.offers.grid import Cell
 from procure.schemas import QUOTE
+from procure.settings import PositiveInt, Settings
 from procure.text import money, nearest
 
 READ_ONLY = {
@@ -39,19 +42,6 @@ _SIGNS = {
 _DOLLARS = {"AUD", "CAD", "HKD", "MXN", "NZD", "SGD", "TWD", "USD"}
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What the user says of an offer; see `procure.packages.quotes.OfferReading`, in exact decimals."""
-
-    currency: str | None = None
-    rates: Mapping[str, Decimal] = field(default_factory=dict)
-    decimal: Literal["comma", "point"] | None = None
-    tax_percent: Decimal | None = None
-    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    category: Mapping[str, str] = field(default_factory=dict)
-    ignore: Sequence[str] = ()
-
-
 def normal(text: str) -> str:
     """Return a heading in lower case with single spaces, without marks at its ends."""
     return " ".join(re.sub(r"[_\u00a0\n]+", " ", text).casefold().split()).strip(" :*.#")
@@ -76,7 +66,64 @@ def currency_of(text: str, stated: str | None) -> str | None:
     return word.upper() if word.upper() in CODES else _SIGNS.get(word)
 
 
-def in_usd(text: str, rates: Mapping[str, float]) -> float:
+def _exact(value: object) -> object:
+    # str() of a float is the shortest text that reads back as it: the decimal that the user wrote.
+    return Decimal(str(value)) if isinstance(value, float) and math.isfinite(value) else value
+
+
+Exact = Annotated[Decimal, BeforeValidator(_exact), PlainSerializer(float, return_type=float)]
+
+
+def _listed(given: object) -> object:
+    return [given] if isinstance(given, str) else given
+
+
+class OfferReading(Settings):
+    """How a quote file is to be read where it does not say, as a study's ``[offers]`` gives it.
+
+    ``currency`` is that of prices that name none; ``rates`` are US$ for one unit of a currency, by its code;
+    ``decimal`` the mark that separates decimals in text such as ``14.950``; ``tax_percent`` is in all prices, and taken
+    out of them. ``columns`` are headings by the column that each is, of `FIELDS`: ``{"name":
+    ["Ürün"]}``; ``"=0"`` gives every row this value. ``category``: by a pattern of names, the first that fits:
+    ``{"GPU*": "gpu", "*": "compute"}``. ``ignore``: cells whose text was read by a person and changes no price, such as
+    ``Offer!A14``. ``warranty_years``: of each vendor's warranty lines the shortest that lasts so long is bought; None =
+    no warranty line.
+    """
+
+    currency: str | None = None
+    rates: dict[str, Annotated[Exact, Field(gt=0)]] = Field(default_factory=dict)
+    decimal: Literal["comma", "point"] | None = None
+    tax_percent: Annotated[Exact, Field(ge=0, lt=100)] | None = None
+    columns: dict[str, Annotated[list[str], BeforeValidator(_listed)]] = Field(default_factory=dict)
+    category: dict[str, str] = Field(default_factory=dict)
+    ignore: list[str] = Field(default_factory=list)
+    warranty_years: PositiveInt | None = None
+
+    REMOVED: ClassVar[dict[str, str]] = {"harmless": "name the cells that change no price: ignore = ['A14']"}
+
+    @field_validator("currency")
+    @classmethod
+    def _known(cls, code: str | None) -> str | None:
+        return code if code is None else currency_code(code)
+
+    @field_validator("rates")
+    @classmethod
+    def _of_known(cls, rates: dict[str, Decimal]) -> dict[str, Decimal]:
+        return {currency_code(code): rate for code, rate in rates.items()}
+
+    @field_validator("columns")
+    @classmethod
+    def legal(cls, columns: dict[str, list[str]]) -> dict[str, list[str]]:
+        """Return the columns that headings are stated to be, if each can be one, and no heading is two."""
+        if unknown := [repr(name) for name in columns if name not in FIELDS]:
+            raise ValueError(f"{', '.join(unknown)}: no column that a heading can be; allowed: {', '.join(FIELDS)}")
+        headings = [normal(text) for given in columns.values() for text in given if not text.startswith("=")]
+        if twice := [text for n, text in enumerate(headings) if not text or text in headings[:n]]:
+            raise ValueError(f"heading {twice[0]!r} was given twice, or is empty; one column for each heading")
+        return columns
+
+
+def in_usd(text: str, rates: Mapping[str, Decimal]) -> float:
     """Return an amount in US$ to the cent: ``1.2M``, or by its rate ``€300,000`` and ``300000 EUR``, else raise."""
     words = re.findall(r"[^\d\s.,_+-]+", text)
     code = next((found for word in words if (found := currency_of(word, None))), "USD")
@@ -85,7 +132,7 @@ def in_usd(text: str, rates: Mapping[str, float]) -> float:
     if code not in rates:
         raise ValueError(f"{text!r} is in {code}, which has no rate; --rate {code}=1.08 says what one is in US$")
     plain = next(text.replace(word, "", 1) for word in words if currency_of(word, None) == code)
-    return round(money(plain) * rates[code], 2)
+    return round(money(plain) * float(rates[code]), 2)
 
 
 _TAX = r"(?:vat|taxe?s?|mwst|ust|umsatzsteuer|mehrwertsteuer|gst|hst|tva|iva|btw)\b\.?"
@@ -107,7 +154,7 @@ CHANGES = re.compile(
 """Words that tell of a price, a tax, a discount or a condition."""
 
 
-def question(cell: Cell, reading: Reading) -> str:
+def question(cell: Cell, reading: OfferReading) -> str:
     """Return what must be asked of a text that stands in no table; empty where it changes no price that is known."""
     text = cell.problem or cell.text
     if not CHANGES.search(text):

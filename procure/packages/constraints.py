@@ -10,7 +10,6 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.packages.prices import PriceList, price_list
-from procure.packages.quotes import is_expired
 from procure.packages.rules import PackageRules
 from procure.text import nearest
 
@@ -212,16 +211,15 @@ def build_constraints(quotes: pd.DataFrame, rules: PackageRules) -> PackageConst
     """Turn quotes, as `procure.packages.quotes.check_quotes` returns them, and rules into constraints.
 
     A rule that names an unknown category or type, a cap that needs figures that the quotes lack, a category without a
-    type that its rules allow, a free type whose count nothing bounds, mandatory types that exclude each other, and
-    expired quotes that are needed are a `TableError`.
+    type that its rules allow, a free type whose count nothing bounds, and mandatory types that exclude each other are
+    a `TableError`.
     """
     for rule, names, known in (("categories", rules.categories, "category"), ("types", rules.types, "name")):
         legal = quotes[known].unique()
         for name in names:
             if name not in legal:
                 raise TableError(f"packages.{rule}.{name}: the quotes have no such {known}; {nearest(name, legal)}")
-    valid = _valid(quotes, rules)
-    if rules.min_gpu_nodes > 0 and not (quotes["gpus"][valid] > 0).any():
+    if rules.min_gpu_nodes > 0 and not (quotes["gpus"] > 0).any():
         raise TableError(
             f"packages: no quoted type has a GPU, and min_gpu_nodes = {rules.min_gpu_nodes} asks for nodes "
             "with one; min_gpu_nodes = 0 lifts the rule"
@@ -232,7 +230,7 @@ def build_constraints(quotes: pd.DataFrame, rules: PackageRules) -> PackageConst
     found = {
         row: counts
         for category in quotes["category"].unique()
-        for row, *counts in _allowed(quotes, rules, category, valid, costs)
+        for row, *counts in _allowed(quotes, rules, category, costs)
     }
     if not found:
         raise TableError("packages: max_count leaves no type to buy")
@@ -247,22 +245,6 @@ def build_constraints(quotes: pd.DataFrame, rules: PackageRules) -> PackageConst
         tuple(limits.values()), tuple(limits), least, rules.maximal, m,
         prices if prices.scopes or prices.order is not None else None,
     )  # fmt: skip
-
-
-def _valid(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
-    """Return which quotes have not expired; where the rules need those that have, complain."""
-    expired, must = is_expired(quotes, rules), quotes["mandatory"].to_numpy()
-    for wrong, why in ((expired & must, "it is mandatory"), (expired, 'the study says expired = "error"')):
-        if wrong.any() and (wrong is not expired or rules.expired == "error"):
-            quote = quotes[wrong].iloc[0]
-            raise TableError(
-                f"packages: the quote {quote['name']} was valid until {quote['valid_until']}, "
-                f"before as_of = {rules.as_of}, and {why}"
-            )
-    if expired.all():
-        last = max(quotes["valid_until"])
-        raise TableError(f"packages: as_of = {rules.as_of} leaves no quote; the last was valid until {last}")
-    return ~expired
 
 
 def _needed(quotes: pd.DataFrame, column: str, key: str) -> np.ndarray:
@@ -351,10 +333,10 @@ def _least(quotes: pd.DataFrame, rules: PackageRules, all_of_one: bool) -> tuple
 
 
 def _allowed(
-    quotes: pd.DataFrame, rules: PackageRules, category: str, valid: np.ndarray, costs: np.ndarray
+    quotes: pd.DataFrame, rules: PackageRules, category: str, costs: np.ndarray
 ) -> Iterator[tuple[int, int, int, int, int]]:
     """Yield the types of one category that may be bought: row, whether none is allowed, first, step and last count."""
-    rows = np.flatnonzero((quotes["category"] == category).to_numpy() & valid)
+    rows = np.flatnonzero((quotes["category"] == category).to_numpy())
     must = rows[quotes["mandatory"].to_numpy()[rows]]
     m = len(quotes) if rules.types_per_category == "any" else rules.types_per_category
     if len(must) > m:
@@ -382,8 +364,7 @@ def _allowed(
             )
     if none and least:
         raise TableError(
-            f"packages: categories.{category} = {least} excludes every package: "
-            + (f"max_count allows no type of {category}" if len(rows) else "all its quotes have expired")
+            f"packages: categories.{category} = {least} excludes every package: max_count allows no type of {category}"
         )
 
 

@@ -8,24 +8,20 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BeforeValidator, Field, field_validator
 
 from procure.errors import TableError
 from procure.files import existing_file, is_parquet, read_bytes, read_rows
 from procure.files.gpu_pools import pools_of
-from procure.offers import Finding, Line, Offer, Reading, listed_once, read_offer
-from procure.offers.reading import FIELDS, currency_code, normal
+from procure.offers import Finding, Line, Offer, OfferReading, listed_once, read_offer
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import is_workbook
-from procure.packages.rules import PackageRules, order_lines
+from procure.packages.rules import order_lines
 from procure.schemas import PACKAGE, QUOTE, SPEEDS
-from procure.settings import PositiveInt, Settings, complaint
+from procure.settings import complaint
 from procure.tables import CellError, cell_errors, check, read
 from procure.text import counted, listed
 
@@ -122,21 +118,6 @@ def _rate_errors(quotes: pd.DataFrame) -> Wrong:
         yield row, "spec_rate", f"{what}; leave it empty where none is known"
 
 
-def is_expired(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
-    """Tell which quotes were valid only until a day before ``rules.as_of``; without one, none."""
-    if rules.as_of is None:
-        return np.zeros(len(quotes), dtype=bool)
-    until = quotes["valid_until"].astype(str).to_numpy(dtype=str)
-    # Dates of the form YYYY-MM-DD compare as text.
-    return np.asarray((until != "") & (until < rules.as_of.isoformat()))
-
-
-def validity_notes(quotes: pd.DataFrame, rules: PackageRules) -> list[str]:
-    """Say which quotes are left out because they have expired."""
-    names = quotes.loc[is_expired(quotes, rules), "name"].tolist()
-    return [f"quotes that expired before {rules.as_of} are left out: {listed(names)}"] if names else []
-
-
 def price_notes(quotes: pd.DataFrame) -> list[str]:
     """Say which quoted types cost nothing, as a donated one may; a slip makes them the best of every comparison."""
     names = quotes.loc[quotes["price_usd"] == 0, "name"].tolist()
@@ -172,61 +153,6 @@ def summarise_quotes(quotes: pd.DataFrame) -> pd.DataFrame:
 
 _MOST_BYTES_KEPT = 1 << 24
 """Larger files are read each time."""
-
-
-def _listed(given: object) -> object:
-    return [given] if isinstance(given, str) else given
-
-
-class OfferReading(Settings):
-    """How a quote file is to be read where it does not say, as a study's ``[offers]`` gives it.
-
-    ``currency`` is that of prices that name none; ``rates`` are US$ for one unit of a currency, by its code;
-    ``decimal`` the mark that separates decimals in text such as ``14.950``; ``tax_percent`` is in all prices, and taken
-    out of them. ``columns`` are headings by the column that each is, of `procure.offers.reading.FIELDS`: ``{"name":
-    ["Ürün"]}``; ``"=0"`` gives every row this value. ``category``: by a pattern of names, the first that fits:
-    ``{"GPU*": "gpu", "*": "compute"}``. ``ignore``: cells whose text was read by a person and changes no price, such as
-    ``Offer!A14``. ``warranty_years``: of each vendor's warranty lines the shortest that lasts so long is bought; None =
-    no warranty line.
-    """
-
-    currency: str | None = None
-    rates: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
-    decimal: Literal["comma", "point"] | None = None
-    tax_percent: Annotated[float, Field(ge=0, lt=100)] | None = None
-    columns: dict[str, Annotated[list[str], BeforeValidator(_listed)]] = Field(default_factory=dict)
-    category: dict[str, str] = Field(default_factory=dict)
-    ignore: list[str] = Field(default_factory=list)
-    warranty_years: PositiveInt | None = None
-
-    REMOVED: ClassVar[dict[str, str]] = {"harmless": "name the cells that change no price: ignore = ['A14']"}
-
-    @field_validator("currency")
-    @classmethod
-    def _known(cls, code: str | None) -> str | None:
-        return code if code is None else currency_code(code)
-
-    @field_validator("rates")
-    @classmethod
-    def _of_known(cls, rates: dict[str, float]) -> dict[str, float]:
-        return {currency_code(code): rate for code, rate in rates.items()}
-
-    @field_validator("columns")
-    @classmethod
-    def legal(cls, columns: dict[str, list[str]]) -> dict[str, list[str]]:
-        """Return the columns that headings are stated to be, if each can be one, and no heading is two."""
-        if unknown := [repr(name) for name in columns if name not in FIELDS]:
-            raise ValueError(f"{', '.join(unknown)}: no column that a heading can be; allowed: {', '.join(FIELDS)}")
-        headings = [normal(text) for given in columns.values() for text in given if not text.startswith("=")]
-        if twice := [text for n, text in enumerate(headings) if not text or text in headings[:n]]:
-            raise ValueError(f"heading {twice[0]!r} was given twice, or is empty; one column for each heading")
-        return columns
-
-    def exact(self) -> Reading:
-        """Return what a reader of offers needs, in exact decimals."""
-        tax = None if self.tax_percent is None else Decimal(str(self.tax_percent))
-        rates = {code: Decimal(str(rate)) for code, rate in self.rates.items()}
-        return Reading(self.currency, rates, self.decimal, tax, self.columns, self.category, tuple(self.ignore))
 
 
 @dataclass(frozen=True)
@@ -306,7 +232,7 @@ def _read(path: Path, reading: OfferReading) -> QuoteFile:
         own = _own_table(path)
         if own is not None:
             return own
-    return _checked(path, read_offer(path, reading.exact()))
+    return _checked(path, read_offer(path, reading))
 
 
 def _own_table(path: Path) -> QuoteFile | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -84,9 +83,6 @@ class PackageRules(Settings):
         Most types of each category in one package, or ``"any"``; a ``lot`` is awarded to one ``vendor`` as a whole.
     discounts
         Tiered discounts of the vendors; see `Discount`.
-    as_of, expired
-        The day on which quotes must still be valid by their ``valid_until``, None = not asked; ``"leave-out"`` buys
-        nothing of a quote that has expired, ``"error"`` refuses such a quote file.
     maximal
         Keep only packages to which no further node of a chosen type can be added.
     existing_nodes, retire, existing_down
@@ -100,6 +96,10 @@ class PackageRules(Settings):
     1200000.0
     """
 
+    REMOVED: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("as_of", "expired"), "what is offered no longer: types.NAME.max_count = 0; the report names lines that ended"
+    )
+
     rules: Literal["published"] | None = None
     budget_usd: Annotated[Money, Field(gt=0, le=1e12)]
     fixed_cost_usd: Annotated[Money, Field(ge=0)] = 0.0
@@ -111,8 +111,6 @@ class PackageRules(Settings):
     types_per_category: PositiveInt | Literal["any"] = "any"
     discounts: Annotated[tuple[Discount, ...], Field(max_length=MOST_LISTED)] = ()
     one_vendor_per_lot: bool = True
-    as_of: datetime.date | None = None
-    expired: Literal["leave-out", "error"] = "leave-out"
     maximal: bool = True
     existing_nodes: InputFile | None = None
     retire: tuple[str, ...] = ()

@@ -136,7 +136,7 @@ def assess(
     the order.
     """
     of = criteria.objective
-    if "satisfies" in ranking and ranking["satisfies"].any():
+    if "satisfies" in ranking:
         ranking = ranking[ranking["satisfies"]]
     every = ranking["row"].to_numpy()
     # The mean of a package that leaves jobs out is over other jobs, so the order beyond is not resampled.

@@ -1,4 +1,4 @@
-"""Judge a study's model against what was simulated: hits, regret, and the coverage of its prediction intervals."""
+"""Judge a study's model against what was simulated: hits and regret."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from procure.evaluation.many_days import (
 )
 from procure.evaluation.ranking import evaluate_case
 from procure.files import keep_array
-from procure.models import FEATURE_SETS, Predicted, WorkloadWaits, features
-from procure.models.intervals import ConformalErrors, coverage
+from procure.models import FEATURE_SETS, features
 from procure.progress import silent
 from procure.recommender.learning import Note
 from procure.recommender.notes import about_results
@@ -40,7 +39,6 @@ from procure.sweep.results import (
     StudyResults,
     few_simulated,
     load_results,
-    workloads_of,
 )
 from procure.tables import read
 from procure.text import as_html, as_html_list, as_text, be, counted, duration, listed, nearest
@@ -186,7 +184,6 @@ def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: lis
         if not predictions:
             notes.append(few_simulated(case, study.model.folds))
         waits = None if truth is None else truth[i]
-        notes += coverage_notes(case, results.learn_if_possible(case), waits)
         table = evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule)
         tables.append(table)
         first = table.iloc[0]
@@ -203,31 +200,6 @@ def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: lis
     names, hits = [case.name for case in results.cases], pd.concat(tables, ignore_index=True)
     notes += [*about_results(results), *last]
     return Evaluation(study.name, names, study.evaluate.hit_share, hits, None, None, notes)
-
-
-def coverage_notes(case: WorkloadWaits, predicted: Predicted | None, truth: np.ndarray | None = None) -> list[str]:
-    """Say what share of the true waits the 90 % prediction intervals cover.
-
-    With a truth, of the packages that were not simulated; else each half of the out-of-fold predictions is judged by
-    intervals from the other.
-    """
-    if predicted is None:
-        return []
-    text = f"{workloads_of(case)}: the 90 % prediction intervals cover"
-    at, errors = predicted.errors.at, predicted.errors.ratio
-    if truth is not None:
-        unseen = case.runs_all & ~case.simulated & ~np.isnan(truth) & ~np.isnan(predicted.wait)
-        share = coverage(*predicted.errors.interval(predicted.wait[unseen]), truth[unseen])
-        return [
-            f"{text} {share:.1%} of the true waits of the {counted(int(unseen.sum()), 'package')} not simulated"
-        ] * (share == share)
-    half = np.random.default_rng(0).permutation(len(at)) % 2 == 0
-    covered = [
-        coverage(*ConformalErrors(at[~some], errors[~some]).interval(at[some]), (at[some] + 1) * errors[some] - 1)
-        for some in ((half, ~half) if len(at) > 1 else ())
-    ]
-    way = f"each half of the {len(half):,} out-of-fold predictions judged by the other"
-    return [f"{text} {np.mean(covered):.1%} of the simulated waits, {way}"] if covered else []
 
 
 def _scores(results: StudyResults, known: Days, feature_sets: Sequence[str], rule: str) -> Scores:

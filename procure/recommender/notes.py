@@ -42,7 +42,7 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
     head = first if done.front is None else int(done.front["row"].iloc[0])
     jobs = {case.name: plan.workloads[case.name] for case in results.cases}
     runs, waits = counted(done.n_failed, "confirming run"), values.mean_wait[values.simulated]
-    kept = "satisfy the constraints" if "satisfies" in rank and rank["satisfies"].any() else "there are"
+    kept = "satisfy the constraints" if "satisfies" in rank else "there are"
     rows: list[tuple[object, Any]] = [
         (is_list, lambda: about_waiting(done)),
         (done.other_loads, lambda: load_notes(done.other_loads)),
@@ -111,11 +111,10 @@ def _about_criteria(values: PackageValues, criteria: Criteria) -> list[str]:
     blind = not criteria.axes and not any(one.of.source == "result" for one in criteria.constraints)
     found = [_meaning(of, values, blind) for of in criteria.axes or (criteria.objective,) if criteria != Criteria()]
     able = values.whole.runs_all if values.whole.runs_all.any() else np.ones(len(values.packages), dtype=bool)
-    for one in criteria.bounds:
+    for one in criteria.constraints:
         figures, known = values.value(one.of)
         ok = one.holds(figures) & able
-        name = f"target {one.of.job_class or 'all'}, " if one in criteria.targets else ""
-        text = f"{name}{one.text}: satisfied by {int(ok.sum()):,} of {counted(int(able.sum()), 'package')}"
+        text = f"{one.text}: satisfied by {int(ok.sum()):,} of {counted(int(able.sum()), 'package')}"
         if one.of.source == "result" and not known[able].all():
             text += f", {int((ok & known).sum()):,} of these as simulated, the others as predicted"
         found.append(text)

@@ -142,13 +142,13 @@ def _costly_bounds(done: Recommendation) -> list[tuple[float, str]]:
     values, row = done.package_values, _first(done)
     wait = values.mean_wait
     alike = values.simulated & (values.whole.left_out <= values.whole.left_out[row])
-    keeps = [one.holds(values.value(one.of)[0]) for one in done.criteria.bounds] if values.simulated[row] else []
+    keeps = [one.holds(values.value(one.of)[0]) for one in done.criteria.constraints] if values.simulated[row] else []
     found = []
     for place in range(len(keeps)):
         able = np.logical_and.reduce([alike, *keeps[:place], *keeps[place + 1 :]])
         best = float(wait[able].min()) if able.any() else np.inf
         if wait[row] - best > COSTLY * wait[row] and wait[row] - best >= NOTHING:
-            bound = done.criteria.bounds[place].text
+            bound = done.criteria.constraints[place].text
             text = f"Without the bound {bound} jobs wait {duration(best)}, not {duration(wait[row])}"
             found.append(((wait[row] - best) / wait[row], text))
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,8 +47,7 @@ def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_AL
     """
     order, ok = rank(values, criteria, rule), violation_of(values, criteria) == 0
     able = values.whole.runs_all
-    must = violation_of(values, replace(criteria, targets=())) == 0
-    if not (must & able if rule == RUNS_ALL and able.any() else must).any():
+    if not (ok & able if rule == RUNS_ALL and able.any() else ok).any():
         raise TableError(_nothing(values, criteria, rule))
     columns: dict[str, np.ndarray] = {
         "package_id": values.packages["package_id"].to_numpy(),
@@ -61,7 +59,7 @@ def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_AL
     columns["jobs_left_out"] = values.whole.left_out
     if criteria != Criteria():
         columns["satisfies"] = ok
-        figures = {"objective_value": criteria.objective} | {one.of.name: one.of for one in criteria.bounds}
+        figures = {"objective_value": criteria.objective} | {one.of.name: one.of for one in criteria.constraints}
         for name, of in figures.items():
             columns[name] = values.value(of)[0]
             if of.source == "result":

@@ -111,7 +111,7 @@ class Recommendation(Shown):
         table["wait_is"] = ["simulated" if known else "predicted" for known in top["simulated"]]
         if not top["simulated"].all():
             table["low_s"], table["high_s"] = top["low_wait_time"].round(), top["high_wait_time"].round()
-        for bound in self.criteria.bounds:
+        for bound in self.criteria.constraints:
             if bound.of.name not in (of.name, "price_usd", "mean_wait_time", "jobs_left_out"):
                 table[heading(bound.of)] = _rounded(top[bound.of.name])
         if top["jobs_left_out"].any():
@@ -179,29 +179,6 @@ def of_all(done: Recommendation, waits: dict[str, np.ndarray], i: int, row: int)
     """
     weight = done.package_values.ran[:, row] * done.package_values.weight
     return {name: _mean(waits[name][:, i], weight) for name in (*_FIGURES, "user_fair_wait_time")}
-
-
-def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
-    """Return ``class target met chance cost_usd`` of one package.
-
-    The chance is the share of the workloads in which it keeps the bound;
-    the cost is the price of the cheapest simulated package that keeps this target, missing where none does.
-    """
-    values, found = done.package_values, []
-    for target in done.criteria.targets:
-        value, known = values.value(target.of)
-        keeps = target.holds(value) & known & values.whole.runs_all
-        wait = values.results[target.of.column][values.ran_of(target.of)[:, row] > 0, row]
-        found.append(
-            {
-                "class": target.of.job_class or "all",
-                "target": target.text,
-                "met": bool(target.holds(value[[row]])[0]),
-                "chance": None if not len(wait) or np.isnan(wait).any() else float(target.holds(wait).mean()),
-                "cost_usd": float(values.price[keeps].min()) if keeps.any() else None,
-            }
-        )
-    return found
 
 
 def concentration(done: Recommendation, row: int) -> dict[str, Any]:
@@ -287,24 +264,18 @@ def about_waiting(done: Recommendation) -> list[str]:
             f"; the class that waits longest is {worst['class']}: {duration(worst['mean_wait_time'])} on average, "
             f"{100 * worst['share_over_1h']:.1f} % over an hour"
         )
-    found = [text]
-    for one in against_targets(done, row):
-        chance = "" if one["chance"] is None else f" (in {100 * one['chance']:.0f} % of the workloads)"
-        cost = "no simulated package keeps it" if one["cost_usd"] is None else f"from US$ {one['cost_usd']:,.0f} on"
-        kept = "kept" if one["met"] else "not kept"
-        found.append(f"target {one['class']}, {one['target']}: {kept}{chance}; {cost}")
-    return found
+    return [text]
 
 
 def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, Any]]:
     """Return what ``procure recommend --format json`` says of each package's waits; whose they are, of the first."""
     waits, found = waits_of(done, rows), list[dict[str, Any]]()
     for i, row in enumerate(rows):
-        one: dict[str, Any] = {"by_class": [], "targets": [], "concentration": None, "account": None, "fidelity": None}
+        one: dict[str, Any] = {"by_class": [], "concentration": None, "account": None, "fidelity": None}
         if done.package_values.simulated[row]:
             whole, logged = of_all(done, waits, i, int(row)), against_log(done) if i == 0 else None
             one |= {name: whole[name] for name in ("p95_wait_time", "share_over_1h", "user_fair_wait_time")}
-            one |= {"by_class": by_class(done, waits, i), "targets": against_targets(done, int(row))}
+            one |= {"by_class": by_class(done, waits, i)}
             one |= {"logged_mean_wait_time": None if logged is None else logged[1]}
             if i == 0:
                 one |= {"concentration": concentration(done, int(row))} | done.waited.to_dict()
@@ -335,10 +306,10 @@ def records(done: Recommendation) -> list[dict[str, object]]:
         for one, line in zip(rows, top.to_dict(orient="records"), strict=True):
             one |= {"objective": criteria.objective.name, "objective_unit": criteria.objective.unit}
             one |= {name: line[name] for name in line if name.startswith("objective_")}
-            one["constrained"] = {bound.of.name: line[bound.of.name] for bound in criteria.bounds}
+            one["constrained"] = {bound.of.name: line[bound.of.name] for bound in criteria.constraints}
             one["constrained_intervals"] = {
                 bound.of.name: [line[f"{bound.of.name}_low"], line[f"{bound.of.name}_high"]]
-                for bound in criteria.bounds
+                for bound in criteria.constraints
                 if bound.of.source == "result"
             }
     first = {"rules": [cost._asdict() for cost in done.rule_costs], "shape": done.shape}

@@ -141,9 +141,8 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
             if verify and rule == RUNS_ALL:
                 _take_front(values, results, criteria, k, failures)
     ranking = ranking_table(values, by, rule)
-    # Where no package keeps all targets, those nearest to it are listed.
-    n_keep = int(ranking["satisfies"].sum()) if "satisfies" in ranking else 0
-    k = min(k, n_keep or len(ranking)) if front is None else len(front)
+    k = min(k, int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking))
+    k = k if front is None else len(front)
     first = int(ranking["row"].iloc[0])
     is_known = front is None and bool(values.simulated[first])
     sure = None if front is not None else assess(results, values, criteria, ranking, k, asked.resamples, asked.seed)
@@ -182,7 +181,7 @@ def _front_values(
     wider = values_of(results, criteria)
     wider.simulate = simulator(results, list(wider.results), failures) if verify else None
     if known is not None:
-        for name in ("_predicted", "_by_workload", "_errors", "_calibrated"):  # what it has learnt of the same cases
+        for name in ("_predicted", "_errors", "_calibrated"):  # what it has learnt of the same cases
             getattr(wider, name).update(getattr(known, name))
         wider.models += known.models
     learn_values(wider, results, criteria, RUNS_ALL, verify)

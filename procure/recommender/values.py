@@ -13,7 +13,7 @@ from procure.models import Predicted, WorkloadWaits, pool_workloads
 from procure.models.intervals import ConformalErrors
 from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.aggregate import CVAR_SHARE, aggregate, kept_by, pooled_mean
-from procure.objectives.constraints import SHORT, Constraint, parse_all, parse_targets, quantities
+from procure.objectives.constraints import SHORT, Constraint, parse_all, quantities
 from procure.schemas import PACKAGE
 from procure.study import Study
 from procure.study.rules import objective_of, own_constraints
@@ -21,25 +21,16 @@ from procure.study.rules import objective_of, own_constraints
 
 @dataclass(frozen=True)
 class Criteria:
-    """What is to be small, within which bounds; with ``axes``, what a Pareto front is drawn by.
-
-    ``targets`` are bounds, too, but where no package keeps them all, those nearest to it are listed.
-    """
+    """What is to be small, within which bounds; with ``axes``, what a Pareto front is drawn by."""
 
     objective: Quantity = MEAN_WAIT
     constraints: tuple[Constraint, ...] = ()
     axes: tuple[Quantity, ...] = ()
-    targets: tuple[Constraint, ...] = ()
-
-    @property
-    def bounds(self) -> list[Constraint]:
-        """The constraints, and what the targets ask for."""
-        return [*self.constraints, *self.targets]
 
     @property
     def quantities(self) -> list[Quantity]:
         """Everything that has to be known of a package."""
-        return [*(self.axes or [self.objective]), *(one.of for one in self.bounds)]
+        return [*(self.axes or [self.objective]), *(one.of for one in self.constraints)]
 
     @property
     def need_runs(self) -> bool:
@@ -58,7 +49,7 @@ class Criteria:
         ``value`` leads from a quantity to its value of each package; NaN counts as infinitely far.
         """
         far = np.zeros(n)
-        for one in self.bounds:
+        for one in self.constraints:
             values = value(one.of)
             off = np.abs(values - one.value) / max(abs(one.value), 1e-9)
             # A strict bound may be missed by nothing.
@@ -93,7 +84,7 @@ def criteria_of(
         axes = tuple(objective_of(SHORT.get(name, name), quotes, study.classes) for name in names)
     if names and len(set(axes)) < 2:
         raise ArgumentError("pareto", "a front needs two axes or more, e.g. wait,cost")
-    return Criteria(target, tuple(bounds), axes, parse_targets(study.targets, study.classes))
+    return Criteria(target, tuple(bounds), axes)
 
 
 Learn = Callable[[WorkloadWaits], tuple[Predicted | None, np.ndarray] | None]
@@ -131,9 +122,7 @@ class PackageValues:
     predicted, None = nothing ever is. ``models`` is what `learn` has fitted; ``now`` which packages `confirm` has
     simulated, and ``failed`` of which a run failed, bool[packages].
 
-    The range of a prediction comes from the errors that its model makes out of fold. A value of single workloads, such
-    as the worst day's, has a model for each; their out-of-fold predictions are pooled as the simulated values are, and
-    the errors of the pooled value are what its range comes from.
+    The range of a prediction comes from the errors that its model makes out of fold.
     """
 
     cases: Sequence[WorkloadWaits]
@@ -152,7 +141,6 @@ class PackageValues:
         self.results = {column: values.copy() for column, values in self.results.items()}
         self.now, self.failed = (np.zeros(len(self.packages), dtype=bool) for _ in range(2))
         self._predicted: dict[str, np.ndarray] = {}
-        self._by_workload: dict[str, np.ndarray] = {}
         self._errors: dict[str, ConformalErrors] = {}
         self._calibrated: dict[str, np.ndarray] = {}
 
@@ -172,14 +160,7 @@ class PackageValues:
             return self._fixed(of), np.ones(len(self.packages), dtype=bool)
         known = self.pooled(self.results[of.column], of)
         is_known, guess = ~np.isnan(known), self._predicted.get(_key(of))
-        if of.per_workload and of.column in self._by_workload:
-            guess = self.pooled(self.filled(of.column), of)
         return (known if guess is None else np.where(is_known, known, guess)), is_known
-
-    def filled(self, column: str) -> np.ndarray:
-        """Return a result on each workload, float64[workloads, packages], with predictions where there are any."""
-        held = self.results[column]
-        return np.where(np.isnan(held), self._by_workload.get(column, np.nan), held)
 
     def errors(self, of: Quantity) -> ConformalErrors | None:
         """Return how far off the predictions of a quantity were out of fold; None without a model."""
@@ -197,54 +178,24 @@ class PackageValues:
 
     def is_learnt(self, of: Quantity) -> bool:
         """Return whether `learn` has to be asked for a quantity no more."""
-        held = self._by_workload if of.per_workload else self._predicted
-        return of.source != "result" or (of.column if of.per_workload else _key(of)) in held
+        return of.source != "result" or _key(of) in self._predicted
 
     def learn(self, of: Quantity, learn: Learn) -> bool:
-        """Predict a quantity of the packages that were not simulated; return whether that was possible.
-
-        One model of the quantity itself; where it turns on single workloads, one for each of them.
-        """
+        """Predict a quantity of the packages that were not simulated; return whether that was possible."""
         key = _key(of)
-        if not of.per_workload:
-            if key in self._predicted:
-                return True
-            column = of.column if of.how == "mean" else f"{of.column} {of.how}"
-            found = learn(replace(self.whole, wait=self.pooled(self.results[of.column], of), column=column))
-            if found is None:
-                return False
-            predicted, guess = found
-            if predicted is not None:
-                self.models.append(Model(of.name, of.unit, predicted))
-                if not self.models[-1].useful:
-                    guess = np.full(len(self.packages), np.nan)
-                self._errors[key], self._calibrated[key] = predicted.errors, ~np.isnan(predicted.wait)
-            self._predicted[key] = guess
+        if key in self._predicted:
             return True
-        if of.column not in self._by_workload and not self._learn_each(of.column, learn):
+        column = of.column if of.how == "mean" else key
+        found = learn(replace(self.whole, wait=self.pooled(self.results[of.column], of), column=column))
+        if found is None:
             return False
-        truth, guess = (self.pooled(one[of.column], of) for one in (self.results, self._by_workload))
-        self._calibrated[key] = self._calibrated[of.column]
-        held = self._calibrated[key] & ~np.isnan(truth) & ~np.isnan(guess)
-        if held.any():
-            self._errors[key] = ConformalErrors(guess[held], (truth[held] + 1) / (guess[held] + 1))
-        return True
-
-    def _learn_each(self, column: str, learn: Learn) -> bool:
-        """Fit a model of a result on each workload."""
-        rows, calibrated = [], np.ones(len(self.packages), dtype=bool)
-        for case, values in zip(self.cases, self.results[column], strict=True):
-            found = learn(replace(case, wait=values, column=column))
-            if found is None:
-                return False
-            rows.append(found[1])
-            if found[0] is not None:
-                self.models.append(Model(f"{MEAN_WAIT.name}, {case.name}", MEAN_WAIT.unit, found[0]))
-                calibrated &= ~np.isnan(found[0].wait)
-                # Of one workload among several the mean stands for what is not known, so that the others count.
-                if not self.models[-1].useful:
-                    rows[-1] = np.where(np.isnan(found[1]), np.nan, np.nanmean(values))
-        self._by_workload[column], self._calibrated[column] = np.array(rows), calibrated
+        predicted, guess = found
+        if predicted is not None:
+            self.models.append(Model(of.name, of.unit, predicted))
+            if not self.models[-1].useful:
+                guess = np.full(len(self.packages), np.nan)
+            self._errors[key], self._calibrated[key] = predicted.errors, ~np.isnan(predicted.wait)
+        self._predicted[key] = guess
         return True
 
     def confirm(self, head: Callable[[], np.ndarray]) -> None:
@@ -269,9 +220,6 @@ class PackageValues:
 
     def pooled(self, values: np.ndarray, of: Quantity) -> np.ndarray:
         """Return a quantity of every package from its values on each workload, float64[workloads, packages]."""
-        if of.how == "quantile":
-            assert of.share is not None
-            return kept_by(values, np.where(self.ran_of(of) > 0, 1.0, 0.0), of.share)
         return pool(of, values, self.ran_of(of), self.weight, self.cvar_share, self.best)
 
     def ran_of(self, of: Quantity) -> np.ndarray:
@@ -324,6 +272,8 @@ def pool(
     """
     if of.how in ("mean", "max"):
         return aggregate(values, of.how, ran * weight[:, None])
+    if of.share is not None:
+        return kept_by(values, ran > 0, of.share)
     by_workload = np.where(ran > 0, weight[:, None], 0.0)
     return aggregate(values, of.how, by_workload, cvar_share, best if of.how == "regret-max" else None)
 

@@ -17,9 +17,10 @@ import pandas as pd
 from procure.errors import ArgumentError, TableError
 from procure.explorer import search
 from procure.files import existing_file, whole_file
+from procure.offers import OfferReading
 from procure.offers.reading import in_usd
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.quotes import OfferReading, read_quote_file
+from procure.packages.quotes import read_quote_file
 from procure.progress import silent
 from procure.recommender import recommend
 from procure.recommender.learning import train

@@ -12,7 +12,7 @@ from procure.comparison.classes import size_class, user_class
 from procure.objectives.conditions import JobClass
 from procure.packages.costs import Costs
 from procure.page.names import servers
-from procure.recommender.recommendation import Recommendation, against_targets
+from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import cut_sentence
 from procure.recommender.rule_costs import BestOfBudget, best_of_budget, shape_notes
 from procure.recommender.values import Criteria
@@ -210,8 +210,6 @@ def _brings(done: Recommendation, waits: Compared | None) -> list[str]:
         lines.append(_waits(f"On {waits.names['middle']} simulated for this money they would", of, "middle"))
     if "today" not in waits.names and not done.results.plan.study.made_up:
         lines.append("The log does not say how long its jobs waited, so today's waits are not known.")
-    for one in against_targets(done, int(done.ranking["row"].iloc[0])):
-        lines.append(f"The target {one['class']}, {one['target']}, is {'kept' if one['met'] else 'not kept'}.")
     return lines
 
 

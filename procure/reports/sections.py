@@ -27,7 +27,6 @@ from procure.page.names import servers, share
 from procure.page.vega import BLUE, GREY, PALETTE, box, column, records, still, time_axis
 from procure.recommender.award import award_of
 from procure.recommender.confidence import Confidence
-from procure.recommender.evaluate import coverage_notes
 from procure.recommender.rank import eligible
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import with_front
@@ -203,7 +202,7 @@ _FOLDER = Path(__file__).parent
 def sections_of(done: Recommendation, explanations: Sequence[PackageExplanation]) -> dict[str, tuple[str, Markup]]:
     """Return title and HTML by the id of a section, in their order; HTML is empty where there is nothing to say."""
     return {
-        "sure": ("How sure the list is", sureness(done.confidence, coverage_notes(done.case, done.predicted))),
+        "sure": ("How sure the list is", sureness(done.confidence)),
         "why": ("Why the first package", why(explanations)),
         "days": ("The days", days(days_of(done.results.cases))),
         "front": ("What the wait costs", front(done)),
@@ -211,7 +210,7 @@ def sections_of(done: Recommendation, explanations: Sequence[PackageExplanation]
     }
 
 
-def sureness(sure: Confidence | None, lines: Sequence[str] = ()) -> Markup:
+def sureness(sure: Confidence | None) -> Markup:
     """Say how sure the list is; nothing of a single package, without a chart where no rank is known."""
     if sure is None or len(sure.table) < 2:
         return Markup()
@@ -222,7 +221,7 @@ def sureness(sure: Confidence | None, lines: Sequence[str] = ()) -> Markup:
         n_draws=sure.n_draws,
         objective=sure.of.name.replace("-", " "),
         unit=sure.unit,
-        lines=[*sure.sentences(), *lines],
+        lines=sure.sentences(),
         chart=rank_ranges(sure.table) if known else "",
     )
 
@@ -253,8 +252,6 @@ def days(days: Days) -> Markup:
 
 def front(done: Recommendation) -> Markup:
     """Show the front of wait against cost (and energy, where the quotes state watts), with the first choice in it."""
-    if "satisfies" in done.ranking and not done.ranking["satisfies"].any():
-        return Markup()  # no package keeps what is asked for: there is no front of those that do
     wider, name = with_front(done), str(done.ranking["package_id"].iloc[0])
     values, axes, best = wider.package_values, wider.criteria.axes, wider.front
     points = np.column_stack([values.value(axis)[0] for axis in axes])

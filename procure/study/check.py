@@ -16,10 +16,10 @@ from pydantic import ValidationError
 from procure.errors import TableError
 from procure.files import is_file
 from procure.files.gpu_pools import models_of, named_pools
+from procure.offers import OfferReading
 from procure.packages import count_packages, read_quotes
 from procure.packages.costs import budget_notes, check_prices
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.quotes import OfferReading
 from procure.settings import complaint, problems, validate
 from procure.study import rules
 from procure.study.applications import Applications
@@ -105,7 +105,7 @@ def study_notes(plan: Plan) -> list[str]:
     notes = [*plan.notes, *budget_notes(study.costs)]
     for name, given in points.items():  # the award matrix refuses offers of a vendor without points
         lacking = [one for one in plan.quotes["vendor"].astype(str).unique() if one and one not in given]
-        if lacking and not any("=" in known for known in given):
+        if lacking:
             notes.append(f"careful: award.points.{name}: {listed(lacking)} without points")
     return notes
 

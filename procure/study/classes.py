@@ -23,7 +23,7 @@ def class_notes(study: Study, workloads: Mapping[str, pd.DataFrame]) -> list[str
     Raises
     ------
     TableError
-        A class of a target, of the objective or of a constraint has no job in any workload, or a class goes by a
+        A class of the objective or of a constraint has no job in any workload, or a class goes by a
         column that a workload does not have.
     """
     classes, found, asked = study.job_classes, list[str](), _asked_for(study)
@@ -49,12 +49,11 @@ def class_notes(study: Study, workloads: Mapping[str, pd.DataFrame]) -> list[str
 
 
 def _asked_for(study: Study) -> set[str | None]:
-    """Return the classes that a study's targets, objective and constraints name."""
+    """Return the classes that a study's objective and constraints name."""
     known = quantities((), study.classes)
     named = [parse(text).of.name for text in study.recommend.constraints]
     bounded = [known.get(name) or known.get(name.replace("-", "_")) for name in named]
     return {
-        *study.targets,
         objective(study.recommend.objective, classes=study.classes).job_class,
         *(one.job_class for one in bounded if one is not None),
     }

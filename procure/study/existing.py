@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,7 +15,6 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import as_utf8, existing_file, read_bytes
 from procure.files.gpu_pools import joined_pools
-from procure.packages.runnable import jobs_left_out
 from procure.schemas import NODE
 from procure.tables import check, read
 from procure.text import listed as name_some
@@ -194,23 +193,6 @@ def _notes(listed: pd.DataFrame, retired: np.ndarray) -> list[str]:
         notes.append(f"existing system: GPUs without a model in {names}: any request for a model fits")
     if not stays.any():
         notes.append("existing system: no node stays; packages stand alone")
-    return notes
-
-
-def coverage_notes(workloads: Mapping[str, pd.DataFrame], nodes: pd.DataFrame, quotes: pd.DataFrame) -> list[str]:
-    """Say how many jobs of each workload the existing nodes can run without any purchase."""
-    nothing = pd.DataFrame(0, index=[0], columns=quotes["name"].tolist())
-    left_out = {name: int(jobs_left_out(nothing, quotes, jobs, nodes)[0]) for name, jobs in workloads.items()}
-    notes = []
-    whole = [name for name, n in left_out.items() if n == 0]
-    if whole:
-        notes.append(
-            f"existing system: it can already run every job of {name_some(whole)}; "
-            "there a purchase changes only how long jobs wait"
-        )
-    part = [f"{len(workloads[name]) - n:,} of {len(workloads[name]):,} of {name}" for name, n in left_out.items() if n]
-    if part:
-        notes.append(f"existing system: jobs that it can run without a purchase: {name_some(part)}")
     return notes
 
 

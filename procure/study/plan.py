@@ -17,7 +17,7 @@ from procure.errors import TableError
 from procure.files import code_digest, existing_file
 from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.quotes import price_notes, validity_notes
+from procure.packages.quotes import price_notes
 from procure.packages.rules import PackageRules, with_whole_orders
 from procure.packages.runnable import WorkloadDemand
 from procure.policies import catalog
@@ -27,7 +27,6 @@ from procure.schemas import CLASSES, JOB, QUOTE, RESULT
 from procure.simulator.class_waits import metric_names
 from procure.study.applications import Applications, mapper
 from procure.study.classes import class_notes
-from procure.study.existing import coverage_notes
 from procure.study.futures import table_digest
 from procure.study.rules import check_gpu_models, check_gpu_pools, gpu_models, sample_of
 from procure.study.study import Study
@@ -252,7 +251,7 @@ def collect_inputs(study: Study, policies: Sequence[str], problems: list[str] | 
     if problems:
         return None
     assert quotes is not None
-    notes += [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages), *of_nodes]
+    notes += [*study.quote_notes(), *price_notes(quotes), *of_nodes]
     # A log whose models nobody offers is to be mapped first, and `study check` proposes how.
     if problems is None or gpu_models(study, quotes, existing, logs.values())["runs_on"].map(bool).all():
         for jobs in logs.values():
@@ -264,8 +263,6 @@ def collect_inputs(study: Study, policies: Sequence[str], problems: list[str] | 
         return None
     notes += applications.notes(workloads)
     notes += ask(verify_policies, study, quotes, existing, workloads, policies) or []
-    if existing is not None:
-        notes += coverage_notes(workloads, existing, quotes)
     notes += [*study.speed_notes(quotes, existing), *multi_node_notes(workloads)]
     notes += ask(class_notes, study, workloads) or []
     return None if problems else Plan(study, quotes, pd.DataFrame(), workloads, existing, tuple(notes), logs=logs)

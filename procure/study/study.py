@@ -23,10 +23,11 @@ from procure.errors import ArgumentError, TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.conditions import JobClass, parse_classes
-from procure.objectives.constraints import objectives_of, of_class, parse, parse_targets
+from procure.objectives.constraints import objectives_of, of_class, parse
+from procure.offers import OfferReading
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
-from procure.packages.quotes import OfferReading, read_quote_file
+from procure.packages.quotes import read_quote_file
 from procure.packages.rules import OrderLines, order_lines, study_lines, with_whole_orders
 from procure.policies import catalog
 from procure.progress import silent
@@ -182,7 +183,8 @@ class Study(Settings):
     """One study file, checked; all paths are absolute or relative to the working folder."""
 
     REMOVED: ClassVar[dict[str, str]] = {
-        "owners": "say whose nodes are whose by the partitions of a [site], as Slurm does"
+        "owners": "say whose nodes are whose by the partitions of a [site], as Slurm does",
+        "targets": "bound what is promised: recommend.constraints = ['gpu_p95_wait<=4h in 9 of 10']",
     }
 
     name: Name
@@ -201,7 +203,6 @@ class Study(Settings):
     award: Award | None = None
     futures: StudyFutures | None = None
     classes: dict[str, str] = Field(default_factory=dict)
-    targets: dict[str, str] = Field(default_factory=dict)
     gpu_models: Annotated[dict[str, GpuModel], AfterValidator(named)] = Field(default_factory=dict)
     applications: Annotated[dict[str, Application], Field(max_length=MOST_APPLICATIONS), AfterValidator(named)] = Field(
         default_factory=dict
@@ -240,13 +241,6 @@ class Study(Settings):
     @classmethod
     def _classes_can_be_read(cls, classes: dict[str, str]) -> dict[str, str]:
         return classes if parse_classes(classes) else {}
-
-    @field_validator("targets")
-    @classmethod
-    def _targets_can_be_read(cls, targets: dict[str, str], info: ValidationInfo) -> dict[str, str]:
-        if "classes" in info.data:  # else something is wrong with these, and is said
-            parse_targets(targets, info.data["classes"])
-        return targets
 
     @model_validator(mode="after")
     def _classes_are_known(self) -> Study:
