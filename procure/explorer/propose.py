@@ -45,7 +45,7 @@ class GaussianProcess:
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Return the expected values, float64, shape (rows,)."""
-        return np.asarray(self._model.predict(self._scaled(x))) if len(x) else np.empty(0)
+        return np.asarray(self._model.predict(self._scaled(x)))
 
     def draw(self, x: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n functions that agree with what was learnt, at x: float64, shape (rows, n)."""
