@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import Matern
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from procure.errors import TableError
 from procure.explorer.candidates import Candidates, Observations, spread
@@ -19,6 +17,7 @@ from procure.packages.space import rows_in
 _LENGTHS = (0.35, 0.7, 1.4)
 _NOISES = (1e-3, 1e-2)
 _JITTER = 1e-6
+_CHUNK = 2048
 
 
 class GaussianProcess:
@@ -33,28 +32,61 @@ class GaussianProcess:
         spread = x.std(axis=0)
         self._use = spread > 1e-9
         self._mean, self._spread = x.mean(axis=0)[self._use], spread[self._use]
-        z, likeliest, self._jitter = self._scaled(x), -np.inf, _JITTER * (float(y.var()) or 1.0)
-        for length, noise in itertools.product(np.sqrt(max(1, x.shape[1])) * np.asarray(_LENGTHS), _NOISES):
-            kernel = Matern(length, nu=2.5)
-            model = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None, normalize_y=True).fit(z, y)
-            variance = max(float(model.y_train_ @ model.alpha_) / len(y), 1e-12)
-            log_likelihood = -0.5 * len(y) * np.log(variance) - np.log(np.diag(model.L_)).sum()
-            if log_likelihood > likeliest:
-                likeliest, self._model, self._variance = log_likelihood, model, variance
+        self._x = self._scaled(x)
+        self._level, self._scale = float(y.mean()), float(y.std()) or 1.0
+        values = (y - self._level) / self._scale
+        squared, likeliest = _squared(self._x, self._x), -np.inf
+        for length in np.sqrt(max(1, x.shape[1])) * np.asarray(_LENGTHS):
+            for noise in _NOISES:
+                try:
+                    root = cho_factor(_matern(squared, length) + noise * np.eye(len(y)), lower=True)
+                except LinAlgError:
+                    continue
+                weights = cho_solve(root, values)
+                variance = max(float(values @ weights) / len(y), 1e-12)
+                log_likelihood = -0.5 * len(y) * np.log(variance) - np.log(np.diag(root[0])).sum()
+                if log_likelihood > likeliest:
+                    likeliest, self._length, self._variance = log_likelihood, length, variance
+                    self._root, self._weights = root, weights
         return self
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return the expected values, float64, shape (rows,)."""
-        return np.asarray(self._model.predict(self._scaled(x)))
+        """Return the expected values, float64, shape (rows,); single precision is enough to rank them."""
+        found = np.empty(len(x))
+        known, weights = self._x.astype(np.float32), self._weights.astype(np.float32)
+        for start in range(0, len(x), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            z = self._scaled(x[rows]).astype(np.float32)
+            found[rows] = _matern(_squared(z, known), self._length) @ weights
+        return found * self._scale + self._level
 
     def draw(self, x: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n functions that agree with what was learnt, at x: float64, shape (rows, n)."""
-        mean, left = self._model.predict(self._scaled(x), return_cov=True)
-        left[np.diag_indices(len(left))] += self._jitter
-        return np.asarray(mean[:, None] + np.sqrt(self._variance) * (_root(left) @ rng.standard_normal((len(x), n))))
+        z = self._scaled(x)
+        across = _matern(_squared(z, self._x), self._length)
+        left = _matern(_squared(z, z), self._length) - across @ cho_solve(self._root, across.T)
+        left[np.diag_indices(len(z))] += _JITTER
+        drawn = np.sqrt(self._variance) * (_root(left) @ rng.standard_normal((len(z), n)))
+        return np.asarray(((across @ self._weights)[:, None] + drawn) * self._scale + self._level)
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
         return np.asarray((x[:, self._use] - self._mean) / self._spread)
+
+
+def _squared(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return squared distances, shape (rows of a, rows of b)."""
+    found = a @ (-2 * b.T)
+    found += (a**2).sum(axis=1)[:, None]
+    found += (b**2).sum(axis=1)[None]
+    return np.asarray(np.maximum(found, 0, out=found))
+
+
+def _matern(squared: np.ndarray, length: float) -> np.ndarray:
+    r = np.sqrt(squared)
+    r *= squared.dtype.type(np.sqrt(5) / length)
+    falls = np.exp(-r)
+    falls *= 1 + r * (1 + r / 3)
+    return np.asarray(falls)
 
 
 def _root(matrix: np.ndarray) -> np.ndarray:
