@@ -35,6 +35,11 @@ class Quantity:
     share: float | None = None
 
     @property
+    def per_workload(self) -> bool:
+        """Whether it turns on single workloads, so that a prediction is needed for each."""
+        return self.source == "result" and self.how in ("worst", "cvar", "regret-max")
+
+    @property
     def job_class(self) -> str | None:
         """The class of jobs that it is about, built in or a study's own; None = all jobs."""
         if self.source != "result":

@@ -88,6 +88,8 @@ def learn_values(
     elif criteria.need_runs:
         learn = learner(results, rule)
         for of in dict.fromkeys(one for one in (*criteria.quantities, MEAN_WAIT) if one.source == "result"):
+            if of.per_workload and len(values.cases) > 1:
+                note(f"{of.name}: one model per workload, {len(values.cases)}; they are kept for next time")
             if not values.learn(of, learn):
                 raise TableError(f"{few_simulated(values.whole, folds)}; simulate more (sweep.sample), or confirm")
         useless = [one.what for one in values.models if not one.useful]

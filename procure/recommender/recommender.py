@@ -181,7 +181,7 @@ def _front_values(
     wider = values_of(results, criteria)
     wider.simulate = simulator(results, list(wider.results), failures) if verify else None
     if known is not None:
-        for name in ("_predicted", "_errors", "_calibrated"):  # what it has learnt of the same cases
+        for name in ("_predicted", "_by_workload", "_errors", "_calibrated"):  # what it has learnt of the same cases
             getattr(wider, name).update(getattr(known, name))
         wider.models += known.models
     learn_values(wider, results, criteria, RUNS_ALL, verify)

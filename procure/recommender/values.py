@@ -122,7 +122,9 @@ class PackageValues:
     predicted, None = nothing ever is. ``models`` is what `learn` has fitted; ``now`` which packages `confirm` has
     simulated, and ``failed`` of which a run failed, bool[packages].
 
-    The range of a prediction comes from the errors that its model makes out of fold.
+    The range of a prediction comes from the errors that its model makes out of fold. A value of single workloads, such
+    as the worst day's, has a model for each; their out-of-fold predictions are pooled as the simulated values are, and
+    the errors of the pooled value are what its range comes from.
     """
 
     cases: Sequence[WorkloadWaits]
@@ -141,6 +143,7 @@ class PackageValues:
         self.results = {column: values.copy() for column, values in self.results.items()}
         self.now, self.failed = (np.zeros(len(self.packages), dtype=bool) for _ in range(2))
         self._predicted: dict[str, np.ndarray] = {}
+        self._by_workload: dict[str, np.ndarray] = {}
         self._errors: dict[str, ConformalErrors] = {}
         self._calibrated: dict[str, np.ndarray] = {}
 
@@ -160,7 +163,14 @@ class PackageValues:
             return self._fixed(of), np.ones(len(self.packages), dtype=bool)
         known = self.pooled(self.results[of.column], of)
         is_known, guess = ~np.isnan(known), self._predicted.get(_key(of))
+        if of.per_workload and of.column in self._by_workload:
+            guess = self.pooled(self.filled(of.column), of)
         return (known if guess is None else np.where(is_known, known, guess)), is_known
+
+    def filled(self, column: str) -> np.ndarray:
+        """Return a result on each workload, float64[workloads, packages], with predictions where there are any."""
+        held = self.results[column]
+        return np.where(np.isnan(held), self._by_workload.get(column, np.nan), held)
 
     def errors(self, of: Quantity) -> ConformalErrors | None:
         """Return how far off the predictions of a quantity were out of fold; None without a model."""
@@ -178,24 +188,54 @@ class PackageValues:
 
     def is_learnt(self, of: Quantity) -> bool:
         """Return whether `learn` has to be asked for a quantity no more."""
-        return of.source != "result" or _key(of) in self._predicted
+        held = self._by_workload if of.per_workload else self._predicted
+        return of.source != "result" or (of.column if of.per_workload else _key(of)) in held
 
     def learn(self, of: Quantity, learn: Learn) -> bool:
-        """Predict a quantity of the packages that were not simulated; return whether that was possible."""
+        """Predict a quantity of the packages that were not simulated; return whether that was possible.
+
+        One model of the quantity itself; where it turns on single workloads, one for each of them.
+        """
         key = _key(of)
-        if key in self._predicted:
+        if not of.per_workload:
+            if key in self._predicted:
+                return True
+            column = of.column if of.how == "mean" else f"{of.column} {of.how}"
+            found = learn(replace(self.whole, wait=self.pooled(self.results[of.column], of), column=column))
+            if found is None:
+                return False
+            predicted, guess = found
+            if predicted is not None:
+                self.models.append(Model(of.name, of.unit, predicted))
+                if not self.models[-1].useful:
+                    guess = np.full(len(self.packages), np.nan)
+                self._errors[key], self._calibrated[key] = predicted.errors, ~np.isnan(predicted.wait)
+            self._predicted[key] = guess
             return True
-        column = of.column if of.how == "mean" else key
-        found = learn(replace(self.whole, wait=self.pooled(self.results[of.column], of), column=column))
-        if found is None:
+        if of.column not in self._by_workload and not self._learn_each(of.column, learn):
             return False
-        predicted, guess = found
-        if predicted is not None:
-            self.models.append(Model(of.name, of.unit, predicted))
-            if not self.models[-1].useful:
-                guess = np.full(len(self.packages), np.nan)
-            self._errors[key], self._calibrated[key] = predicted.errors, ~np.isnan(predicted.wait)
-        self._predicted[key] = guess
+        truth, guess = (self.pooled(one[of.column], of) for one in (self.results, self._by_workload))
+        self._calibrated[key] = self._calibrated[of.column]
+        held = self._calibrated[key] & ~np.isnan(truth) & ~np.isnan(guess)
+        if held.any():
+            self._errors[key] = ConformalErrors(guess[held], (truth[held] + 1) / (guess[held] + 1))
+        return True
+
+    def _learn_each(self, column: str, learn: Learn) -> bool:
+        """Fit a model of a result on each workload."""
+        rows, calibrated = [], np.ones(len(self.packages), dtype=bool)
+        for case, values in zip(self.cases, self.results[column], strict=True):
+            found = learn(replace(case, wait=values, column=column))
+            if found is None:
+                return False
+            rows.append(found[1])
+            if found[0] is not None:
+                self.models.append(Model(f"{MEAN_WAIT.name}, {case.name}", MEAN_WAIT.unit, found[0]))
+                calibrated &= ~np.isnan(found[0].wait)
+                # Of one workload among several the mean stands for what is not known, so that the others count.
+                if not self.models[-1].useful:
+                    rows[-1] = np.where(np.isnan(found[1]), np.nan, np.nanmean(values))
+        self._by_workload[column], self._calibrated[column] = np.array(rows), calibrated
         return True
 
     def confirm(self, head: Callable[[], np.ndarray]) -> None:

@@ -89,7 +89,7 @@ class Explorer:
         cases, criteria = self._done.results.cases, self._done.criteria
         classes = {None} | {name for case in cases for name, n in case.class_jobs.items() if n}
         for of in objectives_of(self._study.classes).values():
-            if of.source == "result" and of.job_class in classes:
+            if of.source == "result" and of.job_class in classes and not (of.per_workload and len(cases) > 1):
                 with contextlib.suppress(TableError):  # a wait that the results do not hold: said to who asks for it
                     self._learn(self._done, replace(criteria, objective=of))
         for share in (90, 80):
