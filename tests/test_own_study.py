@@ -151,7 +151,7 @@ def purchase(name: str, *more: str) -> dict:
 
 
 def test_a_log_without_gpu_jobs_buys_no_gpu_server(folder: Path) -> None:
-    """By the commands of the README; where a rule forces one, what that costs is said."""
+    """By the commands of the README; where a rule forces one, what that costs is said, before the sweep and after."""
     free = purchase("free")
     run("train", "free.toml")
     assert "Gpu" not in free["counts"] and free["jobs_left_out"] == 0 and free["rules"] == []
@@ -162,6 +162,9 @@ def test_a_log_without_gpu_jobs_buys_no_gpu_server(folder: Path) -> None:
     assert gpu["before"] == both["before"] == forced["mean_wait_time"] and gpu["n_simulated"] > 0
     assert gpu["value"] < gpu["before"] and "Gpu" not in gpu["package_id"]
     assert both["value"] == pytest.approx(free["mean_wait_time"])
+    probed = run("study", "check", "forced.toml", "--format", "json")
+    assert [one["rule"] for one in json.loads(probed.stdout)["rules"]] == [one["rule"] for one in forced["rules"]]
+    assert "without `min_gpu_nodes = 1` the same money waits" in probed.stderr
     page = procure.report("forced.toml", k=3).html
     first = page[: page.index('id="bill"')].casefold()
     assert first.count("without the rule ") >= 2 and "without all these rules" in first and "`" not in first

@@ -118,9 +118,6 @@ def run(script: str, place: Place) -> dict[str, object]:
     return found
 
 
-GOES = {
-    "buy | recommend* | targets": "a bound says what is promised",
-    "buy | study check* | rules": "recommend and the report say what each rule costs",
-}
+GOES = {"buy | recommend* | targets": "a bound says what is promised"}
 SCRIPTS = {"buy": BUY, "queue": QUEUE, "schedulers": SCHEDULERS, "centre": CENTRE, "why": WHY, "learn": LEARN}
 PARTS = {name: Part(partial(run, script)) for name, script in (SCRIPTS | {"network": NETWORK}).items()}

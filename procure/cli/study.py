@@ -12,7 +12,10 @@ from procure.cli import common, lazy, study_options
 from procure.cli.quotes import ColumnOption, offer_reading
 from procure.errors import TableError
 from procure.offers.reading import in_usd
-from procure.study import load_plan, load_study
+from procure.packages.rules import without_each
+from procure.policies.catalog import is_batched
+from procure.recommender.rule_costs import RuleCost, probe_rules
+from procure.study import Study, load_plan, load_study
 from procure.study.check import application_table, check_study, gpu_models, gpu_notes, say_size, study_notes
 from procure.study.existing import read_existing, summarise_nodes
 from procure.study.init import study_text
@@ -78,7 +81,10 @@ def check_(
     settings: study_options.SetOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Say everything that is wrong with a study file, or what its sweep comes to.
+    r"""Say everything that is wrong with a study file, or what its sweep comes to and what its rules cost.
+
+    For each rule of its \[packages] some packages with and without it are simulated, where the jobs are your own and
+    the policy is best-fit or another that is fast.
 
     Examples:
     procure study check pipelines/example.toml
@@ -91,6 +97,7 @@ def check_(
     loaded, missing = plan.study, gpu_models(plan)
     for text in [*study_notes(plan), say_size(loaded, size)]:
         common.note(text)
+    costs = _rule_costs(loaded)
     for text in gpu_notes(plan, missing):
         common.note(text)
     workloads, policies = [each.name for each in loaded.workloads], list(loaded.simulate.policies)
@@ -104,6 +111,7 @@ def check_(
         **size,
     }
     if not people:
+        record["rules"] = [one._asdict() for one in costs]
         record["gpu_models"] = missing.to_dict(orient="records")
         record["applications"] = application_table(plan).to_dict(orient="records")
     unmapped = sum(not models for models in missing["runs_on"])
@@ -115,6 +123,19 @@ def check_(
     if rules.existing_nodes is not None and output is common.Format.TABLE:
         stay = read_existing(rules.existing_nodes, rules.retire, rules.existing_down)
         common.print_table(summarise_nodes(stay), output, "Existing nodes that stay")
+
+
+def _rule_costs(study: Study) -> list[RuleCost]:
+    """Probe what the rules of a study's packages cost, and say it; not on made-up jobs, nor where it takes long."""
+    if not without_each(study.packages):
+        return []
+    if study.made_up or not is_batched(study.simulate.policies[0]):
+        common.note("procure recommend says what each rule of packages costs")
+        return []
+    costs = probe_rules(study)
+    for one in costs:
+        common.note(f"a probe before any sweep: {one.sentence()}")
+    return costs
 
 
 @app.command("status")

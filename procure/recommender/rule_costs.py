@@ -10,17 +10,18 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.models.case import make_case
+from procure.models.case import WorkloadWaits, make_case, simulated_values
 from procure.models.fluid import backlog_waits
 from procure.packages.rules import ALL_RULES, without_each
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, distinct_rows, make_space, package_table, rows_in
 from procure.policies import catalog
-from procure.recommender.learning import values_of
 from procure.recommender.rank import rank
-from procure.recommender.values import Criteria, PackageValues
+from procure.recommender.values import Criteria, PackageValues, criteria_of
 from procure.schemas import as_logged
-from procure.sweep.results import StudyResults
+from procure.study import Study
+from procure.study.plan import read_inputs
+from procure.sweep.results import RUNS_ALL, StudyResults, costs_of
 from procure.sweep.trial import simulate_packages
 from procure.text import counted, duration, with_unit
 
@@ -67,10 +68,12 @@ class RuleCost(NamedTuple):
         )
 
 
-def rule_costs(results: StudyResults, criteria: Criteria, rule: str, first: np.ndarray) -> list[RuleCost]:
-    """Say what each rule costs that a study sets, and what all of them cost.
+def rule_costs(
+    results: StudyResults, criteria: Criteria, rule: str = RUNS_ALL, first: np.ndarray | None = None
+) -> list[RuleCost]:
+    """Say what each rule costs that a study sets, and what all of them cost; of its results nothing is read.
 
-    ``first`` is the best package under the rules, int64[types].
+    ``first`` is the best package under the rules, int64[types]; None = the best that as many runs find.
     """
     plan, found = results.plan, list[RuleCost]()
     eased = without_each(plan.study.packages)
@@ -78,10 +81,32 @@ def rule_costs(results: StudyResults, criteria: Criteria, rule: str, first: np.n
         return found
     own = make_space(plan.quotes, plan.study.packages)
     tried = _Tried(results, criteria, rule)
+    try:
+        if first is None:
+            pool, _, best = tried.search(own)
+            first = pool[best]
+    except TableError:  # a run failed
+        return found
     for name, rules in eased.items():
-        with contextlib.suppress(TableError):  # a run failed, or without the rule nothing bounds a count
+        with contextlib.suppress(TableError):  # without it nothing bounds a count, say
             found.append(tried.cost(name, make_space(plan.quotes, rules), own, first))
     return found
+
+
+def probe_rules(study: Study) -> list[RuleCost]:
+    """Say what each rule costs before any package was swept: the best found under the rules stands for the best."""
+    plan = read_inputs(study, study.simulate.policies)
+    none = package_table(np.zeros((0, len(plan.types)), np.int64), make_space(plan.quotes, study.packages))
+    no_jobs, no_wait = np.zeros(0, np.int64), np.zeros(0)
+    cases = [
+        WorkloadWaits(
+            one.name, none, no_jobs, no_wait, plan.n_counted(one.name), weight=one.weight,
+            class_jobs=plan.class_jobs(one.name),
+        )
+        for one in study.scenarios
+    ]  # fmt: skip
+    results = StudyResults(replace(plan, packages=none), study.simulate.policies[0], pd.DataFrame(), cases, keep=False)
+    return rule_costs(results, criteria_of(study))
 
 
 class BestOfBudget(NamedTuple):
@@ -209,16 +234,19 @@ class _Tried:
 
     def _values(self, counts: np.ndarray, runs: pd.DataFrame, space: Space) -> PackageValues:
         """Gather what packages are compared by, as `recommend` does."""
-        of, table = self._results, package_table(counts, space)
+        plan, policy, table = self._results.plan, self._results.policy, package_table(counts, space)
         cases = [
             replace(
-                make_case(
-                    table, of.plan.quotes, of.plan.workloads[one.name], runs, one.name, of.policy, of.plan.existing
-                ),
+                make_case(table, plan.quotes, plan.workloads[one.name], runs, one.name, policy, plan.existing),
                 weight=one.weight,
                 n_jobs=one.n_jobs,
                 class_jobs=one.class_jobs,
             )
-            for one in of.cases
+            for one in self._results.cases
         ]
-        return values_of(StudyResults(of.plan, of.policy, runs, cases, keep=False), self._criteria)
+        found = {
+            column: np.array([simulated_values(table, runs, one.name, policy, column) for one in cases])
+            for column in self._criteria.result_columns
+        }
+        costs = costs_of(plan, table, {one.name: one.weight for one in cases})
+        return PackageValues(cases, found, costs, plan.study.recommend.cvar_share)
