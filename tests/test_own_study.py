@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_a_study_reads_its_offers_with_what_was_given(folder: Path) -> None:
     offers = ("--quotes", "offers.csv", "--set", "rates.EUR=1.08")
     run("study", "init", "s.toml", *offers, *columns, "--budget", 50_000)
     study = load_study(folder / "s.toml")
-    assert study.offers.rates == {"EUR": 1.08} and study.read_quotes()["price_usd"].tolist() == [9720]
+    assert study.offers.rates == {"EUR": Decimal("1.08")} and study.read_quotes()["price_usd"].tolist() == [9720]
     assert "format" in run("study", "init", "t.toml", "--set", "format=swf", code=2).stderr
 
 

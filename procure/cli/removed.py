@@ -56,6 +56,7 @@ _SET = {
 """By command and table, options whose keys ``--set`` takes; ``=`` where the key has another name."""
 _OF_LIBRARY = {
     "compare-rent": "boot policy",
+    "coschedule run": "memory seconds",
     "evaluate": "train-on apart packages seed horizon policy",
     "explain": "marginal no-marginal workload policy",
     "queue evaluate": "test-log test-from last deadline k seed update-every",
@@ -76,8 +77,6 @@ _OPTIONS = {
     "compare-rent --beside": "what renting costs besides is not counted; add it by hand",
     "compare --seeds": "shaken copies of one log are no independent tests; repeat on its weeks: --slices week",
     "compare-rent --uncertainty": "compare price lists of both ends",
-    "coschedule run --memory": "begin the guest with `systemd-run --scope -p MemoryMax=4G`",
-    "coschedule run --seconds": "begin a command with `timeout SECONDS`",
     "evaluate --earlier-cuts": "choosing the rule by earlier cuts was no better than the past; leave it out",
     "evaluate --runs": "every rule replays the past once a package; leave it out",
     "forecast evaluate --nodes": "procure compare --policies easy:place=best,forecast:place=best",

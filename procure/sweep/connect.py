@@ -100,7 +100,7 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": _START}))
         if _START == "forkserver":
-            get_mp_context().set_forkserver_preload(["distributed", "procure.sweep.run"])
+            get_mp_context().set_forkserver_preload(["distributed", "procure.sweep.runner"])
         with _without_interrupts():
             cluster = SpecCluster(
                 scheduler={"cls": Scheduler, "options": common | _NO_PAGES | {"port": 0}},
