@@ -72,6 +72,7 @@ class AwardMatrix(Shown):
 def award(
     study: str | Path | Study | StudyResults,
     *,
+    k: int | None = None,
     verify: bool = True,
     policy: str | None = None,
     workload: str | None = None,
@@ -80,7 +81,7 @@ def award(
     """Score offers by the award matrix of a swept study, and say how far the winner turns on each weight.
 
     The arguments and errors are those of `procure.recommend`; a study without ``[award]``, or one that names a vendor
-    that quotes nothing, is a `TableError`.
+    that quotes nothing, is a `TableError`. ``k`` is the length of the list that ``among = "packages"`` scores.
 
     Examples
     --------
@@ -89,7 +90,7 @@ def award(
     ['price', 'waits']
     """
     _rules(study.plan.study if isinstance(study, StudyResults) else load_study(study))
-    return award_of(recommend(study, verify=verify, policy=policy, workload=workload, resamples=0, note=note))
+    return award_of(recommend(study, k=k, verify=verify, policy=policy, workload=workload, resamples=0, note=note))
 
 
 def _rules(study: Study) -> Award:
@@ -102,9 +103,9 @@ def award_of(done: Recommendation) -> AwardMatrix:
     """Score the offers of a recommendation, see `award`."""
     study, values = done.results.plan.study, done.package_values
     rules = _rules(study)
-    offers, notes = _offers(done)
+    offers, notes = _offers(done, rules)
     table = _values(done, rules, offers["row"].to_numpy(), notes)
-    check_points(rules, done.results.plan.quotes["vendor"])
+    check_points(rules, done.results.plan.quotes["vendor"], done.ranking["package_id"])
     for name, given in rules.points.items():
         table[name] = [_panel(done, f"award.points.{name}", given, row) for row in offers["row"]]
     kept = table.notna().all(axis=1)
@@ -135,13 +136,18 @@ def award_of(done: Recommendation) -> AwardMatrix:
     return AwardMatrix(rules, whole, weights, title, notes)
 
 
-def _offers(done: Recommendation) -> tuple[pd.DataFrame, list[str]]:
+def _offers(done: Recommendation, rules: Award) -> tuple[pd.DataFrame, list[str]]:
     """Return ``offer package_id row`` of what is scored, in the ranking's order; and what is not."""
-    notes = list[str]()
-    found = done.ranking.assign(offer=_vendors(done)[done.ranking["row"].to_numpy()])
-    found = found.drop_duplicates("offer").head(MOST_OFFERS)
-    if (found["offer"] == NO_VENDOR).all():
-        raise TableError("award: the quotes state no vendor, so that there are no offers to score; fill in vendor")
+    ranking, notes = done.ranking, []
+    if rules.among == "packages":
+        found = ranking.head(min(done.k, MOST_OFFERS))
+        found = found.assign(offer=[f"rank {rank}" for rank in found["rank"]])
+    else:
+        found = ranking.assign(offer=_vendors(done)[ranking["row"].to_numpy()])
+        found = found.drop_duplicates("offer")
+        if (found["offer"] == NO_VENDOR).all():
+            raise TableError('award.among: the quotes state no vendor; among = "packages" scores the list')
+        found = found.head(MOST_OFFERS)
     lost = 0 if done.case.runs_all.any() else left_out_by_all(done.results)
     fails = found["jobs_left_out"] > lost
     if "satisfies" in found:
@@ -179,8 +185,11 @@ def _values(done: Recommendation, rules: Award, rows: np.ndarray, notes: list[st
 
 
 def _panel(done: Recommendation, key: str, given: dict[str, float], row: int) -> float:
-    """Return the points that a panel gave the vendors of a package, by their share of the price."""
+    """Return the points that a panel gave a package: its own, or those of its vendors by their share of the price."""
     plan, counts = done.results.plan, done.results.counts[row]
+    package_id = str(done.package_values.packages["package_id"].iloc[row])
+    if package_id in given:
+        return given[package_id]
     prices = price_list(plan.quotes, plan.study.packages)
     cents = counts * prices.list_cents - prices.line_discounts(counts)
     spent = pd.Series(cents).groupby(plan.quotes["vendor"].astype(str).to_numpy()).sum()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import pandas as pd
 from pydantic import BeforeValidator, Field, model_validator
@@ -41,13 +41,11 @@ class Award(Settings):
     """How offers are scored, as a study's ``[award]`` gives it.
 
     A criterion of ``weights`` (100 in all) is an objective (`SHORT` has short names), less of which is better, or a
-    name in ``points``, which a panel gave each vendor, at most ``most_points``. ``rule`` ``relative``:
+    name in ``points``, which a panel gave each vendor (or package id), at most ``most_points``. ``rule`` ``relative``:
     weight × best / value; ``linear``: all points for the best value, none from ``zero_at`` times the best on, a line
-    between them; ``scale``, by criterion: a line between two values that are stated before offers are known. An offer
-    is the first package of the recommendation of each vendor, or set of vendors.
+    between them; ``scale``, by criterion: a line between two values that are stated before offers are known. ``among``
+    ``vendors``: for each vendor, or set of vendors, the first package of the recommendation; ``packages``: the list.
     """
-
-    REMOVED: ClassVar[dict[str, str]] = {"among": "the first package of each vendor is scored; leave it out"}
 
     weights: Annotated[dict[str, Annotated[float, Field(ge=0, le=WHOLE)]], Field(min_length=1, max_length=50)]
     rule: Literal["relative", "linear"] = "relative"
@@ -55,6 +53,7 @@ class Award(Settings):
     scale: dict[str, Scale] = Field(default_factory=dict)
     points: dict[str, dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]]] = Field(default_factory=dict)
     most_points: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
+    among: Literal["vendors", "packages"] = "vendors"
 
     @model_validator(mode="after")
     def _agree(self) -> Award:
@@ -84,10 +83,11 @@ class Award(Settings):
         return {name: quantity_of(SHORT.get(name, name)) for name in self.weights if name not in self.points}
 
 
-def check_points(award: Award | None, vendors: pd.Series) -> None:
-    """Refuse points for a vendor that quotes nothing."""
+def check_points(award: Award | None, vendors: pd.Series, packages: pd.Series | None = None) -> None:
+    """Refuse points for a vendor that quotes nothing, or a package not in the list; without a list, ``=`` is one."""
     known = [one for one in vendors.astype(str).unique() if one]
     for name, given in (award.points if award is not None else {}).items():
         for of in given:
-            if of not in known:
+            is_package = "=" in of if packages is None else of in set(packages)
+            if of not in known and not is_package:
                 raise TableError(f"award.points.{name}.{of}: no quote has this vendor; {nearest(of, known)}")

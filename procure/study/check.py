@@ -105,7 +105,7 @@ def study_notes(plan: Plan) -> list[str]:
     notes = [*plan.notes, *budget_notes(study.costs)]
     for name, given in points.items():  # the award matrix refuses offers of a vendor without points
         lacking = [one for one in plan.quotes["vendor"].astype(str).unique() if one and one not in given]
-        if lacking:
+        if lacking and not any("=" in known for known in given):
             notes.append(f"careful: award.points.{name}: {listed(lacking)} without points")
     return notes
 
