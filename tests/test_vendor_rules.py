@@ -1,4 +1,4 @@
-"""Vendors' rules: packs, lots, mandatory types, expired quotes, several types, discounts; against brute force."""
+"""Vendors' rules: packs, lots, mandatory types, several types, discounts; against brute force."""
 
 from __future__ import annotations
 
