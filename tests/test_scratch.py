@@ -15,9 +15,9 @@ from procure.sweep.connect import connect
 NOBODY = 65534
 
 
-def plant(folder: Path, victim: Path) -> Path:
+def plant(folder: Path, victim: Path, name: str = "public") -> Path:
     """Make, as another user where that is possible, Dask's folder in a public one: its locks lead to a file of ours."""
-    public = folder / "public"
+    public = folder / name
     public.mkdir()
     public.chmod(0o1777)
     planted = public / "dask-scratch-space"
@@ -61,9 +61,10 @@ def test_local_workers_leave_a_planted_folder_alone(tmp_path, victim, monkeypatc
 
 
 @pytest.mark.slow
-def test_interrupted_sweep_leaves_no_folder(tmp_path, victim):
+@pytest.mark.parametrize("name", ["public", "of-a-path-that-no-socket-of-unix-can-have-" * 2])
+def test_interrupted_sweep_leaves_no_folder(tmp_path, victim, name):
     """Whether it ends, is interrupted or is told to end: a sweep removes its folder for temporary files."""
-    public = plant(tmp_path, victim)
+    public = plant(tmp_path, victim, name)
     path = make_long_study(tmp_path)
     sweep = start("sweep", path, TMPDIR=str(public))
     under_way(path, sweep)

@@ -47,9 +47,8 @@ _SCRATCH = [
 _MUTE = "import os\nos.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n"
 """A local worker's first lines: Dask prints a traceback where a worker is closed while it starts."""
 
-_START = "forkserver" if sys.version_info >= (3, 11, 1) else "spawn"
-"""Local workers are forked from a process that has imported everything. Before Python 3.11.1 other users of the machine
-could speak to that process (CVE-2022-42919)."""
+_LONGEST_FOLDER = 70
+"""Bytes; 107 less ``/pymp-…/listener-…``."""
 
 Explain = Callable[[], tuple[str, bool]]
 
@@ -98,8 +97,10 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
     of_worker = {"nthreads": 1, "memory_limit": 1.0 / n_workers, "silence_logs": logging.CRITICAL, "preload": [_MUTE]}
     worker = {"cls": Nanny, "options": common | of_worker | _NO_PAGES}
     with contextlib.ExitStack() as stack:
-        stack.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": _START}))
-        if _START == "forkserver":
+        forked = _can_fork()
+        method = "forkserver" if forked else "spawn"
+        stack.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": method}))
+        if forked:
             get_mp_context().set_forkserver_preload(["distributed", "procure.sweep.runner"])
         with _without_interrupts():
             cluster = SpecCluster(
@@ -113,6 +114,15 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
         client = stack.enter_context(Client(cluster, set_as_default=False))
         cluster.adapt(minimum=n_workers, maximum=n_workers)  # replaces a worker whose nanny has ended too
         yield client, lambda: ("no local worker could start; is there memory left?", False)
+
+
+def _can_fork() -> bool:
+    """Say whether workers may be forked from a process that has imported everything.
+
+    Not before Python 3.11.1, where other users of the machine could speak to it (CVE-2022-42919); nor in a temporary
+    folder so deep that its socket's path is longer than Unix takes.
+    """
+    return sys.version_info >= (3, 11, 1) and len(tempfile.gettempdir().encode()) <= _LONGEST_FOLDER
 
 
 @contextlib.contextmanager
