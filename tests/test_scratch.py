@@ -57,7 +57,8 @@ def test_local_workers_leave_a_planted_folder_alone(tmp_path, victim, monkeypatc
         assert (own.stat().st_mode & 0o777, own.stat().st_uid) == (0o700, os.getuid())
         assert all(Path(folder).is_relative_to(own) for folder in folders.values()), folders
     refuse_planted(public, victim)
-    assert [path.name for path in public.iterdir()] == ["dask-scratch-space"]
+    left = {path.name for path in public.iterdir()} - {path.name for path in public.glob("pymp-*")}
+    assert left == {"dask-scratch-space"}  # multiprocessing's folder ends with this process
 
 
 @pytest.mark.slow
