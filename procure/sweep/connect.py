@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ _SCRATCH = [
 _MUTE = "import os\nos.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n"
 """A local worker's first lines: Dask prints a traceback where a worker is closed while it starts."""
 
-_LONGEST_FOLDER = 70
-"""Bytes; 107 less ``/pymp-…/listener-…``."""
+_LONGEST_FOLDER = 80
+"""Bytes of multiprocessing's own folder; with ``/listener-…`` a path of a socket, 103 at most."""
 
 Explain = Callable[[], tuple[str, bool]]
 
@@ -122,7 +123,7 @@ def _can_fork() -> bool:
     Not before Python 3.11.1, where other users of the machine could speak to it (CVE-2022-42919); nor in a temporary
     folder so deep that its socket's path is longer than Unix takes.
     """
-    return sys.version_info >= (3, 11, 1) and len(tempfile.gettempdir().encode()) <= _LONGEST_FOLDER
+    return sys.version_info >= (3, 11, 1) and len(get_temp_dir().encode()) <= _LONGEST_FOLDER
 
 
 @contextlib.contextmanager
