@@ -104,13 +104,17 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
         if forked:
             get_mp_context().set_forkserver_preload(["distributed", "procure.sweep.runner"])
         with _without_interrupts():
-            cluster = SpecCluster(
-                scheduler={"cls": Scheduler, "options": common | _NO_PAGES | {"port": 0}},
-                worker=worker,
-                workers=dict.fromkeys(range(n_workers), worker),
-                security=common["security"],
-                silence_logs=logging.CRITICAL,
-            )
+            try:
+                cluster = SpecCluster(
+                    scheduler={"cls": Scheduler, "options": common | _NO_PAGES | {"port": 0}},
+                    worker=worker,
+                    workers=dict.fromkeys(range(n_workers), worker),
+                    security=common["security"],
+                    silence_logs=logging.CRITICAL,
+                )
+            except (RuntimeError, OSError) as error:
+                why = str(error).rstrip(".")
+                raise TableError(f"farm local: no worker could start: {why}; farm serial needs none") from None
             stack.enter_context(cluster)
         client = stack.enter_context(Client(cluster, set_as_default=False))
         cluster.adapt(minimum=n_workers, maximum=n_workers)  # replaces a worker whose nanny has ended too
