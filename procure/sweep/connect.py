@@ -114,7 +114,7 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
                 )
             except (RuntimeError, OSError) as error:
                 why = str(error).rstrip(".")
-                raise TableError(f"farm local: no worker could start: {why}; farm serial needs none") from None
+                raise TableError(f"farm local: no worker could start: {why}; --farm serial computes here") from None
             stack.enter_context(cluster)
         client = stack.enter_context(Client(cluster, set_as_default=False))
         cluster.adapt(minimum=n_workers, maximum=n_workers)  # replaces a worker whose nanny has ended too

@@ -74,8 +74,8 @@ def line_columns(
     if len(names := pd.Series(fields[-6][ledger.keep]).str.split().explode().dropna()):
         each = ", ".join(f"--{name} {n:,}" for name, n in names.value_counts().sort_index().items())
         ledger.note(
-            f"{counted(names.index.nunique(), 'job')} asked for what no policy here goes by, and may start elsewhere "
-            f"or at other times than there: {each}"
+            f"{counted(names.index.nunique(), 'job')} name options that no policy goes by, and may start on "
+            f"other nodes or at other times than logged: {each}"
         )
     if asked["exclusive"].any():
         columns["exclusive"] = asked["exclusive"]
