@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +109,8 @@ class Lab:
         shutil.chown(self.folder / "state" / "ctld", "slurm", "slurm")
         _run("setpriv", "--reuid=slurm", "--regid=slurm", "--clear-groups", "/usr/sbin/slurmdbd")
         self._wait("slurmdbd", lambda: "Cluster" in _run("sacctmgr", "show", "cluster", check=False))
-        for line in filter(None, map(str.strip, accounting.splitlines())):
-            if line.startswith("#") or line.startswith("list"):
-                continue
-            out = subprocess.run(["sacctmgr", "-i", *line.split()], capture_output=True, text=True)
-            if out.returncode and "othing" not in out.stdout + out.stderr:
-                print("sacctmgr", line, out.stdout, out.stderr)
+        told = [line for line in map(str.strip, accounting.splitlines()) if line and not re.match("#|list", line)]
+        self._account(line for line in told if "gres/" not in line)
         log = self.folder / "log"
         for user in set(re.findall(r"add user (?:name=)?(\w+)", accounting)):
             if subprocess.run(["id", user], capture_output=True).returncode:
@@ -122,6 +119,7 @@ class Lab:
         shutil.chown(log / "slurmctld.log", "slurm", "slurm")
         _run("/usr/sbin/slurmctld", cwd=log)
         self._wait("slurmctld", lambda: "is UP" in _run("scontrol", "ping", check=False))
+        self._account(line for line in told if "gres/" in line)  # the controller has told the database of GPUs
         for name in nodes:
             (self.folder / "spool" / name).mkdir(exist_ok=True)
             _run("/usr/sbin/slurmd", "-N", name, cwd=log)
@@ -132,6 +130,13 @@ class Lab:
 
         self._wait("the nodes", ready)
         return nodes
+
+    @staticmethod
+    def _account(lines: Iterable[str]) -> None:
+        for line in lines:
+            out = subprocess.run(["sacctmgr", "-i", *line.split()], capture_output=True, text=True)
+            if out.returncode and "othing" not in out.stdout + out.stderr:
+                print("sacctmgr", line, out.stdout, out.stderr)
 
     @staticmethod
     def _gpus(conf: str) -> int:
