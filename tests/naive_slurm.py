@@ -12,7 +12,7 @@ import math
 from itertools import pairwise
 
 from procure.site.layout import ALL_MEMORY, WHOLE, Layout
-from procure.site.limits import DIFFERENT, MINUTES, RUN_MINUTES, USED
+from procure.site.limits import ALONE, DIFFERENT, MINUTES, RUN_MINUTES, USED
 from procure.site.model import Site
 from procure.site.names import DOWN, DRAINED
 
@@ -536,7 +536,7 @@ class NaiveSlurm:
             row, amount, bound = limits.row[i], float(amounts[i]), limits.bound[limits.row[i]]
             if limits.kind[row] == DIFFERENT:
                 continue
-            used = self.used[row]
+            used = 0.0 if limits.kind[row] == ALONE else self.used[row]
             minutes = (self.run_until[row] - used * self.now) / 60 + amount * limit / 60
             if limits.kind[row] == RUN_MINUTES:
                 value = minutes

@@ -522,6 +522,29 @@ def test_jobs_of_a_reservation_that_is_over_are_named(procure, tmp_path):
     assert json.loads(out)["n_unrunnable"] == 2
 
 
+@pytest.mark.parametrize("bound, starts", [(4, [1, 1, 102]), (3, [None, 1, None])])
+def test_a_limit_of_a_job_counts_the_whole_nodes_that_it_gets(procure, tmp_path, bound, starts):
+    """A job of 2 CPUs that takes its node whole gets under a limit of 4 the node of 4, and never the one of 12."""
+    users = [Association(account="x"), Association(account="x", user="other")]
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True, oversubscribe="exclusive"),),
+        qos=(Qos(name="normal"),),
+        associations=(*users, Association(account="x", user="u", limits=Limits(max_tres_per_job={"cpu": bound}))),
+        enforce=("associations", "limits"),
+    )
+    write_site(site, pd.DataFrame({"node_id": ["n1", "n2"], "cpus": [4, 12], "mem_mb": 100}), tmp_path / "site")
+    rows = {"job_id": ["a", "b", "c"], "submit_time": [0, 0, 5], "run_time": [100, 50, 50], "user": ["u", "other", "u"]}
+    jobs = pd.DataFrame(rows).assign(requested_time=120, n_nodes=1, cpus_per_node=2, mem_mb_per_node=0, account="x")
+    jobs.to_csv(tmp_path / "jobs.csv", index=False)
+    code, _, err = procure(
+        "simulate", "--jobs", tmp_path / "jobs.csv", "--site", tmp_path / "site", "--schedule", tmp_path / "s.csv"
+    )
+    assert code == 0
+    assert ("2 jobs set aside: limits leave no room for the whole nodes" in err) == (bound == 3)
+    found = pd.read_csv(tmp_path / "s.csv")["start_time"]
+    assert [None if pd.isna(start) else start for start in found] == starts
+
+
 def test_bought_nodes_join_partitions_and_get_features(tmp_path):
     """A node that no partition lists joins those that its type's name is given for; the listed stay where they are."""
     site = Site(partitions=(Partition(name="general", nodes="n1", default=True), Partition(name="gpu", nodes="n2")))

@@ -220,7 +220,9 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         None if fields is None else GUARDS,
         np.stack([cpus, node_mem, node_gpus, *capped]),
     )
-    reasons, left = _rejections(known, layout_nodes, requests, places, amounts, classes, class_of)
+    # Slurm refuses by the CPUs asked for; a job whose whole nodes exceed a limit waits until others would not.
+    asked = amounts | {"cpu": n_asked.astype(float)}
+    reasons, left = _rejections(known, layout_nodes, requests, places, asked, classes, class_of)
     requests = requests._replace(**known.dependencies(left))
     rejected = np.zeros(len(jobs), bool)
     for found in reasons.values():

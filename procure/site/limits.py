@@ -14,10 +14,10 @@ import numpy as np
 
 from procure.site.model import Association, Limits, Qos, Site
 
-SUM, RUN_MINUTES, MINUTES, USED, DIFFERENT = range(5)
+SUM, RUN_MINUTES, MINUTES, USED, DIFFERENT, ALONE = range(6)
 """What a row counts: an amount while jobs run, that times the minutes left of their limits, these and the minutes used
-so far (AccountingStorageEnforce=safe), the minutes used alone: a job starts as long as they are below the bound, or
-the different nodes that its running jobs are on."""
+so far (AccountingStorageEnforce=safe), the minutes used alone: a job starts as long as they are below the bound,
+the different nodes that its running jobs are on, or the CPUs of a job that takes its nodes whole."""
 TRES = ("cpu", "mem", "node", "gres/gpu", "billing")
 JOBS = "jobs"
 _ANY = 2**31
@@ -28,7 +28,7 @@ class LimitRows(NamedTuple):
     """Which bounds bind which job; the same row is shared by all jobs that it sums over."""
 
     bound: np.ndarray  # float64[n_rows]
-    kind: np.ndarray  # int64[n_rows], `SUM`, `RUN_MINUTES`, `MINUTES` or `USED`
+    kind: np.ndarray  # int64[n_rows], `SUM` and so on
     place: np.ndarray  # int64[n_rows], number of each row of `DIFFERENT` nodes among these; −1 = another kind
     lasting: np.ndarray  # bool[n_rows], use does not decay (a QOS with NoDecay)
     first: np.ndarray  # int64[n_jobs + 1]
@@ -93,10 +93,11 @@ def limit_rows(
     for job, number in enumerate(class_of):
         for each, what in of_class[number]:
             adds = amounts[what][job]
-            if adds > 0:
+            at_first = asked[what][job] if what in asked else adds
+            if adds > 0 and (rows.kind[each] != ALONE or adds != at_first):
                 row.append(each)
                 amount.append(adds)
-                before.append(asked[what][job] if what in asked else adds)
+                before.append(at_first)
         for name, n in licenses[job].items():
             row.append(rows.row(("license", name), SUM, "license", site.licenses.get(name, 0)))
             amount.append(float(n))
@@ -148,6 +149,9 @@ def _rows_of(site: Site, names: tuple[str, ...], rows: _Rows) -> list[tuple[int,
             _group(above.limits, ("association", name, ""), bind)
             if association is None or association.limits.max_jobs is None:
                 bind(own, SUM, JOBS, above.limits.max_jobs, ("user", SUM, JOBS))
+    alone = (each.limits.max_tres_per_job.get("cpu") for each in _in_order(site, names) if each)
+    for bound in [each for each in alone if each is not None][:1]:
+        found.append((rows.row(("job", bound), ALONE, "cpu", bound), "cpu"))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from procure.simulator.kernel import part
-from procure.site.limits import DIFFERENT, MINUTES, RUN_MINUTES, USED
+from procure.site.limits import ALONE, DIFFERENT, MINUTES, RUN_MINUTES, USED
 from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NOW, SORTED
 
 
@@ -224,7 +224,7 @@ def held(own, job):
 def _exceeds(own, job, row, amount):
     """Say whether so much more of a job would exceed a limit."""
     work, jobs, limits = own.work, own.jobs, own.limits
-    used = work.used[0, row]
+    used = 0.0 if limits.kind[row] == ALONE else work.used[0, row]
     value = used + amount
     if limits.kind[row] == USED:
         return work.used[2, row] >= limits.bound[row]

@@ -228,4 +228,6 @@ def _why_stranded(layout: Layout, ordered: pd.DataFrame, row: int) -> str:
         return f"reservation {ordered['reservation'].iloc[row]} was over before they could start"
     if jobs.on_first[row] < jobs.on_first[row + 1]:
         return "what they depend on never started"
+    if layout.jobs.whole[row]:
+        return "limits leave no room for the whole nodes that they take, or a job before them in the queue never starts"
     return "limits on minutes were used up, or a job before them in the queue never starts"
