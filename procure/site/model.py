@@ -95,6 +95,8 @@ class Partition(Settings):
     min_nodes: NaturalInt = 0
     def_mem_per_cpu_mb: NaturalInt | None = None
     def_mem_per_node_mb: NaturalInt | None = None
+    def_cpu_per_gpu: NaturalInt | None = None
+    def_mem_per_gpu_mb: NaturalInt | None = None
     max_mem_per_cpu_mb: NaturalInt | None = None
     max_mem_per_node_mb: NaturalInt | None = None
     max_cpus_per_node: NaturalInt | None = None
@@ -169,6 +171,8 @@ class Select(Settings):
     lln: bool = False
     def_mem_per_cpu_mb: NaturalInt | None = None
     def_mem_per_node_mb: NaturalInt | None = None
+    def_cpu_per_gpu: NaturalInt | None = None
+    def_mem_per_gpu_mb: NaturalInt | None = None
     topology: Literal["none", "tree", "block"] = "none"
 
 

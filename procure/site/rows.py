@@ -6,10 +6,11 @@ decide one rule together (SelectType, PreemptMode, …) has the field `TOGETHER`
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -176,7 +177,19 @@ _PRIORITY = (
     ),
     Row("priorityfavorsmall", "priority.favor_small", yes),
 )
-_PER_GPU = "defaults per GPU are not applied: jobs take the CPUs and memory that they ask for"
+
+
+def _per_gpu(of: str) -> Iterator[Row]:
+    """Return the rows of the defaults per GPU, which stand alone or in JobDefaults."""
+    for name, field in (("DefCpuPerGPU", "def_cpu_per_gpu"), ("DefMemPerGPU", "def_mem_per_gpu_mb")):
+        yield Row(name.lower(), of + field, if_positive)
+        yield Row("jobdefaults", of + field, functools.partial(_of_defaults, name.lower()))
+
+
+def _of_defaults(name: str, text: str) -> int | None:
+    return next((if_positive(item.split("=")[-1]) for item in text.split(",") if item.lower().startswith(name)), None)
+
+
 _ENFORCED = {"yes": "all", "all": "all", "any": "any"}
 SETTINGS = (
     *_PRIORITY,
@@ -199,7 +212,7 @@ SETTINGS = (
         )
     ),
     *_rows("a plugin may change partition, QOS or requests of a job at its submission", "jobsubmitplugins"),
-    *_rows(_PER_GPU, "jobdefaults", "defcpupergpu", "defmempergpu"),
+    *_per_gpu("select."),
     *_rows("jobs of different labels may be kept from sharing a node; here they share it", "mcsplugin"),
     *_rows("the site's own factor of the priority is taken as 0", "prioritysiteplugin", "prioritysitefactorplugin"),
     *_rows("waiting for burst buffers is not modelled", "burstbuffertype"),
@@ -282,7 +295,7 @@ PARTITION = (
     Row("preemptmode", "preempt_mode", mode_of),
     Row("gracetime", "grace_time", _grace),
     Row("tresbillingweights", "billing_weights", billing_weights),
-    *_rows(_PER_GPU, "jobdefaults", "defcpupergpu", "defmempergpu"),
+    *_per_gpu(""),
     *_rows("the cluster's own rule of allocation is taken", "selecttypeparameters"),
     *_rows("nodes are taken by the topology that is the cluster's default", "topology"),
     *_rows("jobs are ended at their limit, and not so many minutes later", "overtimelimit"),

@@ -342,7 +342,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     alike = [
         jobs.limit, jobs.n_nodes, jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.lln, jobs.place, jobs.reservation,
         jobs.flexible, jobs.units, jobs.least, jobs.want, jobs.most, jobs.even, jobs.node_mem, jobs.node_gpus,
-        layout.limits.nodes_of,
+        jobs.own_cores, layout.limits.nodes_of,
     ]  # fmt: skip
     alike += [jobs.rank, jobs.partition] if preempts else []
     _, of_shape, shape = np.unique(np.stack(alike), axis=1, return_index=True, return_inverse=True)

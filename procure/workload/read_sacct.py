@@ -280,7 +280,9 @@ def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -
     amounts = {"n_nodes": n_nodes, "cpus_per_node": cpus, "mem_mb_per_node": np.ceil(np.nan_to_num(memory))}
     asked["gpu"] = np.where(spread & (got["gpu"] > asked["gpu"]), got["gpu"], asked["gpu"])
     gpus, uneven = _gpus(log, asked, got, n_nodes)
-    return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, all_memory, uneven)
+    as_asked = (asked["gpu"] > 0) & ~(got["gpu"] > asked["gpu"])
+    more = {name: as_asked & (got[name] > asked[name]) for name in ("cpu", "mem")}
+    return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, all_memory, uneven, more)
 
 
 def _gpus(
