@@ -852,7 +852,7 @@ class NaiveSlurm:
     def choose(self, job, closed, free, n_on, only=None):
         """cons_tres: the lowest weight, the run of neighbours with the fewest free CPUs, of it the first nodes.
 
-        A job that asks for one node more, and for no GPU, takes the fullest of that run, as a real Slurm was seen to.
+        A job that asks for one node more, and for no GPU of each node, takes the fullest of that run, as a real Slurm was seen to.
         """
         places = self.layout.places
         place = self.jobs["place"][job]
@@ -917,7 +917,7 @@ class NaiveSlurm:
                 return (weight[run[0]], not enough, cpus if enough else -cpus, run[0])
 
             best = min(runs, key=fit)
-            fullest = need == 1 and not any(asked[job] for asked in self.requests[2 : self.n_pools])
+            fullest = need == 1 and not self.jobs["in_order"][job]
             taken += sorted(best, key=lambda node: (left[node] if fullest else 0, node))[:need]
             runs.remove(best)
         return sorted(taken)

@@ -58,6 +58,7 @@ class Requests(NamedTuple):
     step: np.ndarray  # int64[n_jobs], CPUs of a task
     mem_per_cpu: np.ndarray  # int64[n_jobs], MB; 0 = its memory is per node
     gpus: np.ndarray  # int64[n_jobs], per node, packed likewise
+    in_order: np.ndarray  # int64[n_jobs], 1 = it asks for GPUs of each node, so that the first nodes are taken
     whole: np.ndarray  # int64[n_jobs], `WHOLE` or `ALL_MEMORY`; 0 = it leaves others what it does not take
     partition: np.ndarray  # int64[n_jobs]
     tier: np.ndarray  # int64[n_jobs], of its partition
@@ -195,6 +196,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         step=step,
         mem_per_cpu=known.memory_per_cpu() * int(site.select.memory) * ~flexible,
         gpus=units.words,
+        in_order=((units.gpus > 0) & (task_columns(jobs)["gpus_per_task"] == 0)).astype(np.int64),
         whole=WHOLE * whole + ALL_MEMORY * all_memory,
         partition=known.partition_of,
         tier=np.array([each.priority_tier for each in site.partitions], np.int64)[known.partition_of],

@@ -309,7 +309,7 @@ def _sink(own, run, place, n):
 def _pick_runs(own, job, n_usable, n, n_chosen, free):
     """Take the run of neighbours of the lowest weight with the fewest CPUs left that holds the job, else the most.
 
-    Of it, who asks for one node more and for no GPU takes the fullest node, others the first ones.
+    Of it, who asks for one node more and for no GPU of each node takes the fullest node, others the first ones.
     """
     usable, weighs, asked, per_cpu = own.work.usable, own.work.weight, own.jobs.cpus[job], own.jobs.mem_per_cpu[job]
     step = own.jobs.step[job]
@@ -344,7 +344,7 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
         cpus[best] = -1
         n_left -= 1
         _sink(own, heap[n_left], 0, n_left)
-        n_here, fullest = min(need, first[best + 1] - first[best]), need == 1 and own.jobs.gpus[job] == 0
+        n_here, fullest = min(need, first[best + 1] - first[best]), need == 1 and own.jobs.in_order[job] == 0
         end = first[best + 1] if fullest else first[best] + n_here
         _take_of_run(own, first[best], end, n_chosen + taken, fullest)
         taken += n_here

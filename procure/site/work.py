@@ -342,7 +342,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     alike = [
         jobs.limit, jobs.n_nodes, jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.lln, jobs.place, jobs.reservation,
         jobs.flexible, jobs.units, jobs.least, jobs.want, jobs.most, jobs.even, jobs.node_mem, jobs.node_gpus,
-        jobs.own_cores, layout.limits.nodes_of,
+        jobs.own_cores, jobs.in_order, layout.limits.nodes_of,
     ]  # fmt: skip
     alike += [jobs.rank, jobs.partition] if preempts else []
     _, of_shape, shape = np.unique(np.stack(alike), axis=1, return_index=True, return_inverse=True)
@@ -350,7 +350,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     of_node = np.stack([jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.cap])
     _, request = np.unique(of_node, axis=1, return_inverse=True)
     request = request.reshape(-1).astype(np.int64)
-    asked = np.stack([request, jobs.lln, jobs.place, jobs.mem_per_cpu, layout.limits.nodes_of])
+    asked = np.stack([request, jobs.lln, jobs.place, jobs.mem_per_cpu, jobs.in_order, layout.limits.nodes_of])
     search = np.unique(asked, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
     n_kept = min(int(request.max()) + 1, max(MOST_KEPT // n_nodes, 1))
     n_places = int(jobs.n_nodes.sum())
