@@ -852,7 +852,8 @@ class NaiveSlurm:
     def choose(self, job, closed, free, n_on, only=None):
         """cons_tres: the lowest weight, the run of neighbours with the fewest free CPUs, of it the first nodes.
 
-        A job that asks for one node more, and for no GPU of each node, takes the fullest of that run, as a real Slurm was seen to.
+        A job that asks for one node more, and for no GPU of each node, takes the fullest of that run: seen of a
+        real Slurm.
         """
         places = self.layout.places
         place = self.jobs["place"][job]

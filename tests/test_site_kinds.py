@@ -101,7 +101,7 @@ def test_lines_are_joined_as_slurm_joins_them(site):
 def test_other_files_are_known_or_named(site):
     """plugstack.conf is no slurm.conf; what is none of Slurm's is named, and what is unknown in a line, too."""
     found = site(
-        NODES + "PartitionName=p Nodes=ALL NewThing=3 JobDefaults=DefCpuPerGPU=8\nNewSetting=5\nMailProg=/bin/true\n",
+        NODES + "PartitionName=p Nodes=ALL NewThing=3 AllowGroups=staff\nNewSetting=5\nMailProg=/bin/true\n",
         plugstack__conf="include /etc/x/*.conf\n", notes__txt="hello\n",
     )  # fmt: skip
     told = document(found)
@@ -110,7 +110,7 @@ def test_other_files_are_known_or_named(site):
     where = ("slurm.conf", 5)
     assert {
         ("partition p newthing", *where),
-        ("partition p jobdefaults", *where),
+        ("partition p allowgroups", *where),
         ("newsetting", "slurm.conf", 6),
     } <= lines
     assert not any("mailprog" in one for one, *_ in lines)
@@ -267,8 +267,6 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (f"SelectTypeParameters=CR_Core,CR_ONE_TASK_PER_CORE\nNodeName=n1 CPUs=8 ThreadsPerCore=2\n{ALL}",
          "SelectTypeParameters cr_one_task_per_core", "core"),
         (f"TopologyPlugin=topology/tree\n{NODES}{ALL}", "TopologyPlugin", "missing"),
-        (f"DefCpuPerGPU=4\n{NODES}{ALL}", "defcpupergpu", "GPU"),
-        (NODES + "PartitionName=p Nodes=ALL DefMemPerGPU=9\n", "partition p defmempergpu", "GPU"),
         (NODES + "PartitionName=p Nodes=ALL OverSubscribe=FORCE:4\n", "partition p OverSubscribe", "share"),
         (NODES + "PartitionName=p Nodes=ALL AllowQos+=x\n", "AllowQos+=x", "not a setting"),
         (f"NodeName=n[1-4] TO_BE_FILLED CPUs=8\n{ALL}", "TO_BE_FILLED", "not a setting"),
@@ -661,3 +659,10 @@ def test_oversubscribe(site):
     assert [one.oversubscribe for one in found.rules.partitions] == ["exclusive", "yes:1"]
     with pytest.raises(TableError, match=r"slurm\.conf:5, partition p oversubscribe: 'FORCED' was given; NO"):
         site(NODES + "PartitionName=p Nodes=ALL OverSubscribe=FORCED\n")
+
+
+def test_defaults_per_gpu_stand_alone_or_together(site):
+    """Of the cluster and of a partition, where ``scontrol`` joins them under JobDefaults."""
+    found = site("DefCpuPerGPU=4\n" + NODES + "PartitionName=p Nodes=ALL JobDefaults=DefCpuPerGPU=8,DefMemPerGPU=900\n")
+    [part] = found.rules.partitions
+    assert (found.rules.select.def_cpu_per_gpu, part.def_cpu_per_gpu, part.def_mem_per_gpu_mb) == (4, 8, 900)
