@@ -519,14 +519,21 @@ class NaiveSlurm:
 
     # ------------------------------------------------------------------ hold-back
     def held(self, job: int) -> bool:
-        """resource_limits: a job waits while starting it would exceed a limit."""
+        """acct_policy, before nodes are looked for: limits of jobs, licences and what was used so far."""
         array = self.jobs["array"][job]
         if array >= 0:
             most = self.layout.jobs.array_limit[array]
             if most and self.array_running[array] >= most:
                 return True
+        return self.exceeds(job, self.rows_of(job, late=False), self.layout.limits.asked)
+
+    def rows_of(self, job: int, late: bool) -> list[int]:
+        """Return a job's limits: those on TRES are compared once nodes were chosen, the others before."""
         limits = self.layout.limits
-        return self.exceeds(job, range(limits.first[job], limits.first[job + 1]), limits.asked)
+        return [i for i in range(limits.first[job], limits.first[job + 1]) if bool(limits.late[limits.row[i]]) == late]
+
+    def over_asked(self, job: int) -> bool:
+        return self.exceeds(job, self.rows_of(job, late=True), self.layout.limits.asked)
 
     def exceeds(self, job: int, rows, amounts) -> bool:
         """Say whether a job would exceed one of the limits on sums if it counted for so much."""
@@ -609,7 +616,8 @@ class NaiveSlurm:
                 self.begin(job, nodes)
                 rejected_array = -1
                 continue
-            self.preempt(job, closed)
+            if not self.over_asked(job):
+                self.preempt(job, closed)
             if reservation >= 0:
                 blocked_reservations.add(reservation)
             elif not self.may_overtake(job):
@@ -625,7 +633,7 @@ class NaiveSlurm:
         whole = [i for i in range(limits.first[job], limits.first[job + 1]) if limits.amount[i] != limits.asked[i]]
         for i in whole if nodes is not None else ():
             self.amount[i] = float(sum(self.totals[0][node] for node in nodes))
-        if nodes is not None and self.exceeds(job, whole, self.amount):
+        if nodes is not None and self.exceeds(job, self.rows_of(job, late=True), self.amount):
             return True
         of = {other: limits.row[limits.first[other] : limits.first[other + 1]].tolist() for other in [job, *self.bound]}
         for row in of[job]:
@@ -670,6 +678,8 @@ class NaiveSlurm:
             start, nodes, now, closed = found
             if self.jobs["whole"][job] == WHOLE:  # Slurm 22.05 counts their CPUs into the job's size from then on
                 self.more_cpus[job] = sum(self.totals[0][node] - self.jobs["cpus"][job] for node in nodes)
+            if closed is not None and self.over_asked(job):
+                continue
             if closed is not None:
                 self.preempt(job, closed)
             if now and self.over_chosen(job, nodes):

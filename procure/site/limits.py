@@ -30,6 +30,7 @@ class LimitRows(NamedTuple):
     bound: np.ndarray  # float64[n_rows]
     kind: np.ndarray  # int64[n_rows], `SUM` and so on
     place: np.ndarray  # int64[n_rows], number of each row of `DIFFERENT` nodes among these; −1 = another kind
+    late: np.ndarray  # bool[n_rows], Slurm compares it once it has chosen nodes: all but jobs, licences and use so far
     lasting: np.ndarray  # bool[n_rows], use does not decay (a QOS with NoDecay)
     first: np.ndarray  # int64[n_jobs + 1]
     row: np.ndarray  # int64[…], rows of job j: row[first[j]:first[j + 1]]
@@ -43,6 +44,7 @@ class _Rows:
         self.number: dict[tuple[Any, ...], int] = {}
         self.bound: list[float] = []
         self.kind: list[int] = []
+        self.late: list[bool] = []
         self.lasting: list[bool] = []
 
     def row(self, scope: tuple[Any, ...], kind: int, what: str, bound: float, lasting: bool = False) -> int:
@@ -52,6 +54,7 @@ class _Rows:
             self.number[key] = len(self.bound)
             self.bound.append(bound)
             self.kind.append(kind)
+            self.late.append(kind != USED and what not in (JOBS, "license"))
             self.lasting.append(lasting)
         return self.number[key]
 
@@ -107,7 +110,8 @@ def limit_rows(
     place = np.where(kind == DIFFERENT, np.cumsum(kind == DIFFERENT) - 1, -1)
     found = [place[row[begin:end]] for begin, end in pairwise(first)]
     return LimitRows(
-        np.array(rows.bound, np.float64), kind, place.astype(np.int64), np.array(rows.lasting, bool),
+        np.array(rows.bound, np.float64), kind, place.astype(np.int64), np.array(rows.late, bool),
+        np.array(rows.lasting, bool),
         np.array(first, np.int64),
         np.array(row, np.int64), np.array(amount, np.float64), np.array(before, np.float64),
         np.array([next((n for n in each if n >= 0), -1) for each in found], np.int64),
