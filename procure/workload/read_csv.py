@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.files import check_parquet, read_rows
+from procure.files import read_rows
 from procure.schemas import JOB, TASKS
 from procure.tables import as_floats
 from procure.text import counted, nearest, printable, short
@@ -19,8 +19,9 @@ from procure.workload.clock import FIRST_DATE, unix_seconds
 from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers
 from procure.workload.log_settings import How
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, fitting_preset
-from procure.workload.slurm_text import node_names, parse_gres, parse_tres, slurm_duration, slurm_memory
-from procure.workload.units import by_value, memory_mb, per_node, seconds
+from procure.workload.rows import parquet_text
+from procure.workload.slurm_text import names_of, node_names, parse_gres, parse_tres, slurm_duration, slurm_memory
+from procure.workload.units import COUNTS, MEMORY_BYTES, SECONDS, by_value, memory_mb, per_node, seconds
 
 _VALUE = re.compile(r"-?\d+(?:\.\d+)?$|\d{4}-\d\d-\d\d[T ]\d\d:")
 
@@ -31,7 +32,7 @@ def read_csv(path: str | Path, how: How) -> Imported:
     Without a preset, a field that no mapping names is the file's column of that name, in the job table's unit. A row
     whose start time is mapped but empty, or to which no node was assigned, never started.
     """
-    frame = _table(path, how.fields)
+    frame = _table(path, how)
     own = {name: ColumnMap(column=name) for name in JOB.names if how.preset is None and name in frame.columns}
     mapping = _mapping(frame, str(path), own | (how.columns or {}), how.cpus_per_node)
     ledger = Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows)
@@ -81,14 +82,11 @@ class _Log(NamedTuple):
         self.ledger.refuse(rows, self.mapping[field].column, self.text(field), wanted)
 
 
-def _table(path: str | Path, fields: str | None) -> pd.DataFrame:
+def _table(path: str | Path, how: How) -> pd.DataFrame:
+    fields = how.fields
     if str(path).lower().endswith(".parquet"):
-        check_parquet(Path(path))
-        frame = pd.read_parquet(path)
-        return frame.astype(object).where(frame.notna(), "").astype(str)
-    content = re.sub(rb"\Asep=.\r?\n", b"", log_bytes(path))  # of a spreadsheet
-    first = content.split(b"\n", 1)[0].decode("utf-8", errors="replace")
-    delimiter = max(",;\t|", key=first.count)
+        return parquet_text(Path(path), {one.column for one in (how.columns or {}).values()})
+    content, first, delimiter = _begin(re.sub(rb"\Asep=.\r?\n", b"", log_bytes(path)))  # of a spreadsheet
     if fields is not None:
         content = delimiter.join(one.strip() for one in fields.split(",")).encode() + b"\n" + content
     elif value := next((one for one in first.split(delimiter) if _VALUE.match(one.strip(' "'))), None):
@@ -100,6 +98,19 @@ def _table(path: str | Path, fields: str | None) -> pd.DataFrame:
         return read_rows(content, str(path), "replace")
     except pd.errors.EmptyDataError as error:
         raise TableError(f"{path}: cannot be read as CSV: {error}") from None
+
+
+def _begin(content: bytes) -> tuple[bytes, str, str]:
+    """Return a table without the comments before it, its first line and its delimiter; tabs stand for |."""
+    body = re.sub(rb"\A(?:#.*\n)+", b"", content)
+    first = body.split(b"\n", 1)[0]
+    last = content[: len(content) - len(body)].rstrip(b"\n").rpartition(b"\n")[2][1:]
+    delimiter = max(b",", b";", b"\t", b"|", key=first.count)
+    if last.count(delimiter) == first.count(delimiter) > 0:  # a header that begins with #
+        body, first = last + b"\n" + body, last
+    if delimiter == b"|" and b"\t" not in body:
+        body, first, delimiter = (one.replace(b"|", b"\t") for one in (body, first, delimiter))
+    return body, first.decode("utf-8", errors="replace"), delimiter.decode()
 
 
 def _durations(log: _Log, field: str) -> np.ndarray:
@@ -157,11 +168,14 @@ def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
 def _times(log: _Log, how: How) -> dict[str, np.ndarray]:
     values: dict[str, np.ndarray] = {}
     for field in (name for name in TIMES if name in log.mapping):
+        source, before = log.mapping[field], values.get("start_time", values.get("submit_time"))
+        text = log.text(field)
+        if source.unit:
+            text = pd.Series(np.round(log.number(field) * SECONDS[source.unit], 3), index=text.index)
         if how.clock in ("unix", "log"):
-            values[field] = np.floor(log.number(field))
+            values[field] = np.floor(numbers(text, source.column, log.ledger))
         else:
-            column, before = log.mapping[field].column, values.get("start_time", values.get("submit_time"))
-            values[field] = unix_seconds(log.text(field), column, log.ledger, how.log_tz, before)
+            values[field] = unix_seconds(text, source.column, log.ledger, how.log_tz, before)
     return values
 
 
@@ -174,8 +188,9 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
         elif field == "mem_mb_per_node" and bool(log.text(field).str.contains(_SLURM_MEMORY).any()):
             raw[field] = _slurm_memory(log)
         else:
-            raw[field] = log.number(field)
-    wished = raw.get("n_nodes", np.ones(len(log.frame)))
+            raw[field] = log.number(field) / COUNTS.get(mapping[field].unit, 1)
+    listed = _nodes(log) if "node_ids" in mapping else None
+    wished = raw.get("n_nodes", np.ones(len(log.frame)) if listed is None else names_of(listed, len(listed)))
     n_nodes = np.maximum(np.nan_to_num(wished, nan=1.0), 1.0)
     if n := int((~(wished >= 1) & log.ledger.keep).sum()):
         log.ledger.note(f"{counted(n, 'row')} without a number of nodes: one is taken")
@@ -204,7 +219,9 @@ def _tasks(log: _Log, values: dict[str, np.ndarray], asks: str | None) -> dict[s
     """Return the columns of tasks: as mapped, or each GPU, else CPU, one where the user says that jobs ask for them."""
     ledger, nodes, cpus = log.ledger, values["n_nodes"], values["cpus_per_node"]
     found = {name: np.nan_to_num(log.number(name)) for name in TASKS[:-1] if name in log.mapping}
-    if found:
+    if found and "n_tasks" not in found:
+        ledger.note(f"{', '.join(found)} without n_tasks: not read")
+    elif found:
         if "cpus_per_node" not in log.mapping:
             each = np.maximum(found.get("cpus_per_task", np.ones(1)), 1)
             found["cpus_per_node"] = np.ceil(found["n_tasks"] / nodes) * each
@@ -226,20 +243,27 @@ def _tasks(log: _Log, values: dict[str, np.ndarray], asks: str | None) -> dict[s
     }
 
 
-_SLURM_MEMORY = re.compile(r"^\s*\d+(?:\.\d+)?[KMGT][cn]?\s*$")
+_SLURM_MEMORY = re.compile(r"^\s*\d+(?:\.\d+)?(?:[KMGT][cn]?|\s*[kKMGT](?:i?B|i))\s*$")
+_WITH_BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT](?=i|B)i?)B?")
+
+
+def _memory(text: str) -> tuple[float, str]:
+    """Read memory as Slurm writes it, ``4G``, and with its unit: ``16 GB``, ``16GiB``, ``16Gi``."""
+    match = _WITH_BYTES.fullmatch(text)
+    return (float(match[1]) * MEMORY_BYTES[f"{match[2]}B"] / 1e6, "job") if match else slurm_memory(text)
 
 
 def _slurm_memory(log: _Log) -> np.ndarray:
     """Return MB of amounts as Slurm writes them, ``4G``; per CPU or node as the mapping says, not by ``c`` or ``n``."""
     field = "mem_mb_per_node"
     where, text = log.mapping[field], log.text(field)
-    found, per = by_value(text, slurm_memory, [float, object])
+    found, per = by_value(text, _memory, [float, object])
     log.refuse(np.isnan(found) & ~absent(text), field, "memory such as 500M or 4G")
     each = {"c": "cpu", "n": "node"}.get(str(text[text.str.contains(_SLURM_MEMORY)].iloc[0]).strip()[-1], where.per)
     mixed = np.isin(per, ["cpu", "node"]) & (per != each)
     log.refuse(mixed, field, f"memory per {each}, as in the rows before")
     log.mapping[field] = where.model_copy(update={"unit": "MB", "per": each})
-    log.ledger.note(f"column {where.column}: memory as Slurm writes it, per {each}; its G is 1,024 M")
+    log.ledger.note(f"column {where.column}: memory as Slurm writes it, per {each}; its G is 1,024 M, a GB 1,000 MB")
     return np.nan_to_num(found)
 
 
@@ -259,11 +283,17 @@ def _gres(log: _Log) -> tuple[np.ndarray, np.ndarray]:
     return np.nan_to_num(gpus), model
 
 
+def _nodes(log: _Log) -> np.ndarray:
+    """Return node lists, also of names with blanks between, and as Python writes them."""
+    text = log.text("node_ids").str.replace(r"(?i)^\s*none assigned\s*$|^\s*\['|'\]\s*$|'", "", regex=True)
+    return node_names(text.str.strip().str.replace(r"\s*[,;\s]\s*", ",", regex=True))
+
+
 def _texts(log: _Log) -> dict[str, object]:
     known = {*TIMES, *DURATIONS, *AMOUNTS, "n_nodes", "priority", WAIT, *TASKS[:-1]}
     texts: dict[str, object] = {name: log.text(name).str.strip() for name in log.mapping if name not in known}
     if "node_ids" in texts:
-        texts["node_ids"] = node_names(log.text("node_ids").str.strip())
+        texts["node_ids"] = _nodes(log)
     if "state" in texts:
         texts["state"] = log.text("state").str.strip().str.replace(r"\s.*", "", regex=True)
     return texts

@@ -23,11 +23,24 @@ _STATES = (
 _TRES = {"1": "cpu", "2": "mem", "4": "node"}
 _FIRST_GRES = 1001
 _PER_CPU = 2**63
+_DUMP = re.compile(r"(?:CREATE TABLE|INSERT INTO) `(?P<cluster>\w+)_job_table`(?: \((?P<names>[^)]*)\))?", re.MULTILINE)
+_CREATE = re.compile(r"^CREATE TABLE `(\w+)_job_table` \((.*?)^\)", re.DOTALL | re.MULTILINE)
+_QUOTED = r"'((?:[^'\\]|\\.|'')*)'"
+_TUPLE = re.compile(rf"\(((?:[^'()]|{_QUOTED.replace('((', '(?:(')})*)\)")
+_CELL = re.compile(rf"(?:^|,)(?:{_QUOTED}|([^,']*))")
+"""What mysqldump writes: tables, and rows of numbers, texts and NULL."""
 
 
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is a dump of slurmdbd's job table."""
-    return {name.strip(' "\t\ufeff') for name in lines[0].lower().split(_delimiter(lines[0]))} >= _NEEDED
+    return (
+        _is_dump(lines)
+        or {name.strip(' "\t\ufeff') for name in lines[0].lower().split(_delimiter(lines[0]))} >= _NEEDED
+    )
+
+
+def _is_dump(lines: list[str]) -> bool:
+    return any(re.match("-- (?:MySQL|MariaDB) dump", line) or _DUMP.match(line) for line in lines)
 
 
 def _delimiter(header: str) -> str:
@@ -36,17 +49,20 @@ def _delimiter(header: str) -> str:
 
 def rows(text: str) -> Rows:
     """Return a row per job."""
-    found = Rows(text)
+    found, every = Rows(text), list[dict[str, str]]()
     header = text.split("\n", 1)[0]
-    text = header.lower() + text[len(header) :]
-    reader, every = csv.DictReader(io.StringIO(text, newline=""), delimiter=_delimiter(header)), list[dict[str, str]]()
-    try:
-        every.extend(reader)
-    except csv.Error:
-        found.bad(reader.line_num, "what stands there", "a row of CSV")
-    if missing := _NEEDED - set(reader.fieldnames or ()):
-        found.bad(1, "its header", f"one with {', '.join(sorted(missing))}")
-        return found
+    if _is_dump(text[:65_536].split("\n")):
+        _dumped(text, every, found)
+    else:
+        text = header.lower() + text[len(header) :]
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=_delimiter(header))
+        try:
+            every.extend(reader)
+        except csv.Error:
+            found.bad(reader.line_num, "what stands there", "a row of CSV")
+        if missing := _NEEDED - set(reader.fieldnames or ()):
+            found.bad(1, "its header", f"one with {', '.join(sorted(missing))}")
+            return found
     gpus = _gpus(every, found)
     for number, row in enumerate(every, 2):
         if None in row or None in row.values():
@@ -95,6 +111,23 @@ def rows(text: str) -> Rows:
             Priority=row.get("priority", "") if row.get("priority", "").isdigit() else "",
         )
     return found
+
+
+def _dumped(text: str, every: list[dict[str, str]], found: Rows) -> None:
+    """Read the rows that mysqldump inserts; the table tells their columns, or each INSERT (--complete-insert)."""
+    columns = {cluster: re.findall(r"^\s*`(\w+)`", body, re.MULTILINE) for cluster, body in _CREATE.findall(text)}
+    for number, line in enumerate(text.split("\n"), 1):
+        if (insert := _DUMP.match(line)) is None or line.startswith("CREATE"):
+            continue
+        names = re.findall(r"\w+", insert["names"] or "") or columns.get(insert["cluster"], [])
+        for row in _TUPLE.findall(line, insert.end()):
+            cells = [re.sub(r"\\(.)|''", r"\1", quoted) or bare for quoted, bare in _CELL.findall(row)]
+            if len(cells) != len(names):
+                found.bad(
+                    number, row, "a row of a known table: give the dump with its CREATE TABLE, or --complete-insert"
+                )
+                return
+            every.append({"cluster": insert["cluster"]} | dict(zip(names, cells, strict=True)))
 
 
 def _cell(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from procure.errors import TableError
 from procure.text import counted
@@ -23,6 +24,8 @@ _NAMES = [
     *("status", "user", "group", "executable", "queue", "partition", "preceding job", "think time"),
 ]
 _UNUSED = ("average CPU time", "used memory", "executable", "preceding job", "think time")
+_NAMED = ("user", "group", "queue", "partition")
+"""Fields of numbers that have names in logs of the Grid Workload Archive."""
 _STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
 _PARTIAL, _CANCELLED = (2, 3, 4), 5
 MOST_FIELDS = 64
@@ -53,7 +56,11 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
     """Return the job table's columns, the clock and its origin; the log's own are gone then, for memory's sake."""
     header, frame, ledger = _table(path, how.skip_bad_rows)
     field = {
-        name: numbers(frame[i], f"{i + 1} ({name})", ledger) for i, name in enumerate(_NAMES) if name not in _UNUSED
+        name: frame[i]
+        if name in _NAMED and not is_numeric_dtype(frame[i])
+        else numbers(frame[i], f"{i + 1} ({name})", ledger)
+        for i, name in enumerate(_NAMES)
+        if name not in _UNUSED
     }
     cpus_per_node, mem_unit = how.cpus_per_node or 1, how.mem_unit or "kB:cpu"
     submit, wait, run = field["submit time"], field["wait time"], field["run time"]
@@ -142,7 +149,7 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.Da
     comments, rows, body, bad, most = list[str](), array("q"), io.BytesIO(), list[tuple[int, int]](), 0
     for number, piece in enumerate(io.BytesIO(log_bytes(path)), 1):  # line by line: lists would take as much memory
         text = piece.decode("utf-8", errors="replace").strip()
-        if text.startswith(";"):
+        if text.startswith((";", "#")):
             comments.append(text)
         elif text:
             count = len(text.split(";", 1)[0].split(maxsplit=MOST_FIELDS))
@@ -229,8 +236,10 @@ def _number(header: dict[str, str], key: str) -> int:
     return int(found.group()) if found else 0
 
 
-def _whole_text(values: np.ndarray) -> np.ndarray:
+def _whole_text(values: np.ndarray | pd.Series) -> np.ndarray:
     """Write identifiers as text, empty where −1."""
+    if isinstance(values, pd.Series):
+        return values.astype(str).where(values.astype(str) != "-1", "").to_numpy(dtype=object)
     codes, each = pd.factorize(np.where(values >= 0, values, -1.0))  # one text for all jobs of a user
     return np.array(["" if one < 0 else str(int(one)) for one in each], dtype=object)[codes]
 
@@ -241,7 +250,7 @@ def _queues(
     """Return the queue's name, or its number, or the partition's where the log has no queues."""
     if queue_field is not None:
         return _extra(frame, queue_field, ledger).astype(str).to_numpy(dtype=object)
-    kind = "queue" if (field["queue"] >= 0).any() else "partition"
+    kind = "queue" if any(_whole_text(field["queue"]) != "") else "partition"
     number = pd.Series(_whole_text(field[kind]))
     return number.map(lambda n: header.get(f"{kind} {n}", n)).to_numpy(dtype=object)
 

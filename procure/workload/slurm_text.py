@@ -171,6 +171,12 @@ def node_names(lists: pd.Series) -> np.ndarray:
     return np.array(names, dtype=object)[codes]
 
 
+def names_of(lists: np.ndarray | None, n: int) -> np.ndarray:
+    """Return how many nodes each of ``n`` lists of `node_names` names, NaN where none is named."""
+    found = np.full(n, math.nan) if lists is None else pd.Series(lists).str.count(",").to_numpy(float) + 1
+    return found if lists is None else np.where(lists == "", math.nan, found)
+
+
 def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
     """Return CPUs, MB, nodes, GPUs, the GPU model and whether the text is unreadable.
 
