@@ -796,10 +796,11 @@ def test_what_is_known_but_not_read_is_named_with_the_way_on(tmp_path, text, wor
 def test_swf_of_the_grid_workload_archive(tmp_path):
     """Comments begin with #, and users, groups and queues have names; a line of JSON is a job."""
     (tmp_path / "log.gwf").write_text(
-        "# GWA-T-1\n#\tJobID\tSubmitTime\n0 1106784000 7 3600 16 -1 -1 16 7200 -1 1 U1 G1 E1 q P1 S1 S1 UNITARY -1\n"
-        "1 1106784000 7 3600 16 -1 -1 16 7200 -1 1 -1 G1 E1 q P1 S1 S1 UNITARY -1\n"
+        "# GWA-T-1\n# UnixStartTime: 1106784000\n0 0 7 3600 16 -1 -1 16 7200 -1 1 U1 G1 E1 q P1 S1 S1 UNITARY -1\n"
+        "1 0 7 3600 16 -1 -1 16 7200 -1 1 -1 G1 E1 q P1 S1 S1 UNITARY -1\n"
     )
     jobs = import_log(tmp_path / "log.gwf").jobs
+    assert jobs["submit_time"].tolist() == [1106784000] * 2
     assert jobs[["user", "account", "partition", "run_time"]].to_numpy().tolist() == [
         ["U1", "G1", "q", 3600],
         ["", "G1", "q", 3600],
@@ -808,3 +809,33 @@ def test_swf_of_the_grid_workload_archive(tmp_path):
     job = {"job_id": 5, "nodes": "n1", "allocation_nodes": 1, "time": time, "required": {"CPUs": 4}}
     (tmp_path / "log").write_text("\n".join(json.dumps(job | {"job_id": n}) for n in (5, 6)))
     assert import_log(tmp_path / "log").jobs["job_id"].tolist() == ["5", "6"]
+
+
+def test_what_a_csv_says_of_a_whole_job(tmp_path):
+    """TRES and CPUs of all nodes, tasks beside CPUs, dates of zeros and dashes, lists of nodes with other marks."""
+    path, line = tmp_path / "log.csv", "1704186000,1704186600,1704190200"
+    columns = {"submit_time": "s", "start_time": "b", "end_time": "e", "cpus_per_node": "c", "n_nodes": "n"}
+    path.write_text(f's,b,e,c,n,g\n{line},16,4,"cpu=64,gres/gpu=16,mem=100G,node=4"\n')
+    assert import_log(path, columns=columns | {"gpus_per_node": "g"}).jobs["gpus_per_node"].tolist() == [4]
+    path.write_text("s,b,e,c,n\n" + "".join(f"{line},{64 * n},{n}\n" for n in range(1, 12)))
+    assert any("c::job" in one for one in import_log(path, columns=columns).warnings)
+    assert not any("::job" in one for one in import_log(path, columns=columns | {"cpus_per_node": "c::job"}).warnings)
+    path.write_text(f"s,b,e,c,n,n_tasks\n{line},64,2,1\n{line},64,2,128\n{line},64,2,48\n")
+    assert import_log(path, columns=columns).jobs["cpus_per_task"].tolist() == [128, 1, 3]
+    path.write_text(
+        f"s,b,e,c,m,l\n{line},4,0,-\n2024-01-02 09:00:00,0000-00-00 00:00:00,-,4,-,c1+c2|c3\n{line},4,-,c1+c2|c3\n"
+    )
+    del columns["n_nodes"]
+    found = import_log(path, columns=columns | {"mem_mb_per_node": "m", "node_ids": "l"})
+    assert found.dropped == {"never started": 2} and found.jobs["node_ids"].tolist() == ["c1,c2,c3"]
+    assert import_log(path, columns=columns | {"mem_mb_per_node": "m"}).jobs["mem_mb_per_node"].tolist() == [0, 0]
+
+
+def test_what_stands_beside_the_figures(tmp_path):
+    """What a job of PBS waits for, rows of a dump on lines of their own, and limits whose unit is a guess."""
+    (tmp_path / "log").write_text(TORQUE + TORQUE.replace(";9.m;user", ";10.m;depend=afterok:9.m@m user"))
+    assert import_log(tmp_path / "log").jobs["dependency"].tolist() == ["", "afterok:9.m"]
+    (tmp_path / "log").write_text(DUMP.replace("VALUES (", "VALUES\n(").replace("),(6,", "),\n(6,"))
+    assert import_log(tmp_path / "log").dropped == {"never started": 1}
+    row = "1|a|1704186000|1704186600|1704190200|COMPLETED|7200|4|8G|1|01:00:00"
+    assert any("column Timelimit are minutes" in note for note in sacct(tmp_path, row).notes)

@@ -188,7 +188,7 @@ _DISORDER = (
     ("start_time", "submit_time", "starts before it was submitted", "start before they were submitted"),
     ("end_time", "start_time", "ends before it starts", "end before they start"),
 )
-_ABSENT = ("", "na", "n/a", "nan", "nat", "none", "null", "unknown")
+_ABSENT = ("", "na", "n/a", "nan", "nat", "none", "null", "unknown", "-", "\\n", "(null)", "0000-00-00 00:00:00")
 
 
 def absent(text: pd.Series) -> np.ndarray:

@@ -23,6 +23,8 @@ from procure.workload.rows import parquet_text
 from procure.workload.slurm_text import names_of, node_names, parse_gres, parse_tres, slurm_duration, slurm_memory
 from procure.workload.units import COUNTS, MEMORY_BYTES, SECONDS, by_value, memory_mb, per_node, seconds
 
+MOSTLY = 0.8
+"""Share of the jobs of several nodes whose CPUs grow with their nodes, above which they are likely those of the job."""
 _VALUE = re.compile(r"-?\d+(?:\.\d+)?$|\d{4}-\d\d-\d\d[T ]\d\d:")
 
 
@@ -205,6 +207,12 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
     elif "cpus_per_node" in raw:
         log.ledger.drop(np.isnan(raw["cpus_per_node"]), "no CPUs")
         cpus = per_node(np.nan_to_num(raw["cpus_per_node"]), mapping["cpus_per_node"].per, n_nodes, np.ones(1))
+        each = pd.Series((cpus / n_nodes)[log.ledger.keep & (n_nodes > 1)]).value_counts(normalize=True)
+        if len(np.unique(cpus[n_nodes > 1])) > 4 and each.iloc[0] > MOSTLY:
+            log.ledger.warnings.append(
+                f"jobs of several nodes have {each.index[0]:g} times their nodes of CPUs on each: if these are of the "
+                f"whole job, --column cpus_per_node={mapping['cpus_per_node'].column}::job"
+            )
     else:
         cpus = np.ones(len(n_nodes))
     values = {"n_nodes": n_nodes, "cpus_per_node": cpus} | types
@@ -225,6 +233,8 @@ def _tasks(log: _Log, values: dict[str, np.ndarray], asks: str | None) -> dict[s
         if "cpus_per_node" not in log.mapping:
             each = np.maximum(found.get("cpus_per_task", np.ones(1)), 1)
             found["cpus_per_node"] = np.ceil(found["n_tasks"] / nodes) * each
+        elif "cpus_per_task" not in found:
+            found["cpus_per_task"] = np.ceil(nodes * cpus / np.maximum(found["n_tasks"], 1))
         ledger.shape = np.where(found["n_tasks"] > 0, "tasks", asks or "nodes")
         return found | {name: np.maximum(found[name], 1) for name in {"cpus_per_task", "min_nodes"} & set(found)}
     ledger.shape, ledger.unknown = asks or "unknown", "--set asks=tasks or asks=nodes says it"
@@ -273,6 +283,8 @@ def _gres(log: _Log) -> tuple[np.ndarray, np.ndarray]:
     text = log.text(field)
     if bool(text.str.contains("=", regex=False).any()):
         *_, gpus, model, bad = by_value(text, parse_tres, [float] * 4 + [object, bool])
+        if text.str.contains(r"\b(?:cpu|mem|node)=").any():  # Slurm's TRES are those of a whole job
+            log.mapping[field] = log.mapping[field].model_copy(update={"per": "job"})
         log.refuse(np.asarray(bad, bool), field, "a list such as cpu=4,gres/gpu:a100=2")
         return np.nan_to_num(gpus), model
     gpus, model = by_value(text, parse_gres, [float, object])
@@ -286,7 +298,7 @@ def _gres(log: _Log) -> tuple[np.ndarray, np.ndarray]:
 def _nodes(log: _Log) -> np.ndarray:
     """Return node lists, also of names with blanks between, and as Python writes them."""
     text = log.text("node_ids").str.replace(r"(?i)^\s*none assigned\s*$|^\s*\['|'\]\s*$|'", "", regex=True)
-    return node_names(text.str.strip().str.replace(r"\s*[,;\s]\s*", ",", regex=True))
+    return node_names(text.str.strip().str.replace(r"\s*[,;|+\s]\s*", ",", regex=True))
 
 
 def _texts(log: _Log) -> dict[str, object]:

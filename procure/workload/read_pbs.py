@@ -82,6 +82,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         NNodes=n_nodes,
         NodeList=",".join(hosts) or "unnamed",  # an E record is of a job that ran
         ReqTRES=f"cpu={cpus},mem={memory:.0f}M,node={n_nodes},gres/gpu{model}={gpus}",
+        Dependency=re.sub(r"@[\w.-]+", "", told.get("depend", "")),
         SubmitLine=_line(chunks if asked.get("select") else [], asked.get("place", asked.get("naccesspolicy", ""))),
     )
 

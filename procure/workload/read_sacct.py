@@ -240,6 +240,8 @@ def _limit(log: _Log) -> np.ndarray:
     name = "TimelimitRaw" if log.pick("TimelimitRaw") is not None else "Timelimit"
     minutes = pd.to_numeric(log.text(name), errors="coerce").to_numpy(float) * 60
     written = log.duration(name)
+    if name == "Timelimit" and bool((minutes > 0).any()):
+        log.ledger.note("numbers in column Timelimit are minutes, as sbatch takes them: look whether they are seconds")
     return np.maximum(np.ceil(np.nan_to_num(minutes if written is None else _first(minutes, written))), 0)
 
 

@@ -23,11 +23,12 @@ _STATES = (
 _TRES = {"1": "cpu", "2": "mem", "4": "node"}
 _FIRST_GRES = 1001
 _PER_CPU = 2**63
-_DUMP = re.compile(r"(?:CREATE TABLE|INSERT INTO) `(?P<cluster>\w+)_job_table`(?: \((?P<names>[^)]*)\))?", re.MULTILINE)
+_DUMP = re.compile(r"-- (?:MySQL|MariaDB) dump|(?:CREATE TABLE|INSERT INTO) `\w+_job_table`")
+_INSERT = re.compile(r"^INSERT INTO `(\w+)_job_table`(?: \(([^)]*)\))? VALUES", re.MULTILINE)
 _CREATE = re.compile(r"^CREATE TABLE `(\w+)_job_table` \((.*?)^\)", re.DOTALL | re.MULTILINE)
-_QUOTED = r"'((?:[^'\\]|\\.|'')*)'"
-_TUPLE = re.compile(rf"\(((?:[^'()]|{_QUOTED.replace('((', '(?:(')})*)\)")
-_CELL = re.compile(rf"(?:^|,)(?:{_QUOTED}|([^,']*))")
+_QUOTED = r"(?:[^'\\]++|\\.|'')*+"
+_TUPLE = re.compile(rf"[\s,]*+\(((?:[^'()]++|'{_QUOTED}')*+)\)", re.DOTALL)
+_CELL = re.compile(rf"(?:^|,)(?:'({_QUOTED})'|([^,']*))", re.DOTALL)
 """What mysqldump writes: tables, and rows of numbers, texts and NULL."""
 
 
@@ -40,7 +41,7 @@ def recognises(lines: list[str]) -> bool:
 
 
 def _is_dump(lines: list[str]) -> bool:
-    return any(re.match("-- (?:MySQL|MariaDB) dump", line) or _DUMP.match(line) for line in lines)
+    return any(map(_DUMP.match, lines))
 
 
 def _delimiter(header: str) -> str:
@@ -116,18 +117,17 @@ def rows(text: str) -> Rows:
 def _dumped(text: str, every: list[dict[str, str]], found: Rows) -> None:
     """Read the rows that mysqldump inserts; the table tells their columns, or each INSERT (--complete-insert)."""
     columns = {cluster: re.findall(r"^\s*`(\w+)`", body, re.MULTILINE) for cluster, body in _CREATE.findall(text)}
-    for number, line in enumerate(text.split("\n"), 1):
-        if (insert := _DUMP.match(line)) is None or line.startswith("CREATE"):
-            continue
-        names = re.findall(r"\w+", insert["names"] or "") or columns.get(insert["cluster"], [])
-        for row in _TUPLE.findall(line, insert.end()):
-            cells = [re.sub(r"\\(.)|''", r"\1", quoted) or bare for quoted, bare in _CELL.findall(row)]
+    for insert in _INSERT.finditer(text):
+        cluster, listed = insert.groups()
+        names, row = re.findall(r"\w+", listed or "") or columns.get(cluster, []), _TUPLE.match(text, insert.end())
+        while row:
+            cells = [re.sub(r"\\(.)|'(?=')", r"\1", quoted) or bare for quoted, bare in _CELL.findall(row[1])]
             if len(cells) != len(names):
-                found.bad(
-                    number, row, "a row of a known table: give the dump with its CREATE TABLE, or --complete-insert"
-                )
-                return
-            every.append({"cluster": insert["cluster"]} | dict(zip(names, cells, strict=True)))
+                wanted = "a row of a known table: give the dump with its CREATE TABLE, or --complete-insert"
+                return found.bad(text.count("\n", 0, row.end()) + 1, row[1], wanted)
+            every.append({"cluster": cluster} | dict(zip(names, cells, strict=True)))
+            row = _TUPLE.match(text, row.end())
+    return None
 
 
 def _cell(text: str) -> str:

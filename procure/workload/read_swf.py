@@ -184,7 +184,7 @@ def _header(comments: list[str]) -> dict[str, str]:
     """Return the header's fields; ``Queue: 1 express`` becomes ``queue 1`` → ``express``."""
     fields: dict[str, str] = {}
     for line in comments:
-        key, colon, value = line.lstrip("; \t").partition(":")
+        key, colon, value = line.lstrip(";# \t").partition(":")
         numbered = re.fullmatch(r"\s*(\d+)\s+(\S+).*", value)
         if colon and key.strip() in ("Queue", "Partition") and numbered:
             fields[f"{key.strip().lower()} {numbered.group(1)}"] = numbered.group(2)

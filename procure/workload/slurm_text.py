@@ -96,7 +96,7 @@ _MOST_CHARACTERS = 100_000_000
 _LONGEST_NUMBER = 18
 _RANGE = re.compile(rf"([0-9]{{1,{_LONGEST_NUMBER}}})(?:-([0-9]{{1,{_LONGEST_NUMBER}}}))?(?::([0-9]{{1,9}}))?")
 _PARTS = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
-_NO_NODES = ("", "none assigned", "none", "unknown", "(null)")
+_NO_NODES = ("", "none assigned", "none", "unknown", "(null)", "-")
 _FEWEST_IN_ALL, _CHARACTERS_PER_CHARACTER = 200_000_000, 200
 
 
