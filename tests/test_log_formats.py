@@ -837,5 +837,8 @@ def test_what_stands_beside_the_figures(tmp_path):
     assert import_log(tmp_path / "log").jobs["dependency"].tolist() == ["", "afterok:9.m"]
     (tmp_path / "log").write_text(DUMP.replace("VALUES (", "VALUES\n(").replace("),(6,", "),\n(6,"))
     assert import_log(tmp_path / "log").dropped == {"never started": 1}
+    (tmp_path / "log").write_text(DUMP[:-20])
+    with pytest.raises(TableError, match=r"line 24: .* was the dump cut"):
+        import_log(tmp_path / "log")
     row = "1|a|1704186000|1704186600|1704190200|COMPLETED|7200|4|8G|1|01:00:00"
     assert any("column Timelimit are minutes" in note for note in sacct(tmp_path, row).notes)

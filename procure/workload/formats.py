@@ -75,7 +75,7 @@ FORMATS: dict[str, Format] = {
 _SACCT = "procure workload import --print-sacct-command"
 _OTHERS = (
     (r"(?:---\s*\n)?jobs:\s*\n", "is YAML, as sacct --yaml prints it; sacct --json prints the same, and is read"),
-    (r" *JOBID +PARTITION ", f"is what squeue prints, the jobs of one moment; a log: {_SACCT}"),
+    (r" *JOBID +PARTITION ", f"is what squeue or sprio prints, the jobs of one moment; a log: {_SACCT}"),
     (r"JobId=\d+ (?:\w+=\d+ )*JobName=", f"is what scontrol show job prints, jobs of one moment; a log: {_SACCT}"),
     (r'Job Id: |\{[^{}]*"pbs_version"', "is what qstat prints; a log of PBS is server_priv/accounting/ on its server"),
     (r"=+\s*\nqname ", "is what qacct -j prints; a log is its source, $SGE_ROOT/default/common/accounting"),

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -175,7 +174,7 @@ def is_job_table(path: Path, given: LogSettings) -> bool:
     if ".csv" not in path.name.lower():
         return False
     try:
-        header = pd.read_csv(path, nrows=0, sep="[,;\t]", engine="python").columns
-        return {"submit_time", "cpus_per_node"} <= set(header.str.strip(' "'))
+        header = log_bytes(path).split(b"\n", 1)[0][:65_536].decode(errors="replace")
+        return {"submit_time", "cpus_per_node"} <= {one.strip(' "\r') for one in re.split("[,;\t]", header)}
     except (ValueError, OSError, EOFError):
         return False

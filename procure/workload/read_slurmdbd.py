@@ -119,14 +119,18 @@ def _dumped(text: str, every: list[dict[str, str]], found: Rows) -> None:
     columns = {cluster: re.findall(r"^\s*`(\w+)`", body, re.MULTILINE) for cluster, body in _CREATE.findall(text)}
     for insert in _INSERT.finditer(text):
         cluster, listed = insert.groups()
-        names, row = re.findall(r"\w+", listed or "") or columns.get(cluster, []), _TUPLE.match(text, insert.end())
-        while row:
+        names, at = re.findall(r"\w+", listed or "") or columns.get(cluster, []), insert.end()
+        while row := _TUPLE.match(text, at):
             cells = [re.sub(r"\\(.)|'(?=')", r"\1", quoted) or bare for quoted, bare in _CELL.findall(row[1])]
             if len(cells) != len(names):
                 wanted = "a row of a known table: give the dump with its CREATE TABLE, or --complete-insert"
                 return found.bad(text.count("\n", 0, row.end()) + 1, row[1], wanted)
             every.append({"cluster": cluster} | dict(zip(names, cells, strict=True)))
-            row = _TUPLE.match(text, row.end())
+            at = row.end()
+        if text[at : at + 1] != ";":
+            found.bad(
+                text.count("\n", 0, at) + 1, text[at : at + 40], "a row, nor the end of an INSERT; was the dump cut?"
+            )
     return None
 
 
