@@ -157,8 +157,6 @@ def _mapping(
 
 def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
     """Say what else would tell the columns: a preset that they look like, or CPUs per node for all nodes alike."""
-    if len(frame.columns) == 1 and "|" in str(frame.columns[0]):
-        return "; the fields are separated by | as sacct's are: --set format=sacct"
     preset = fitting_preset(frame.columns)
     if preset is not None:
         return f"; it looks like a log of the preset {preset}: --set preset={preset}"
@@ -191,10 +189,10 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
             raw[field] = _slurm_memory(log)
         else:
             raw[field] = log.number(field) / COUNTS.get(mapping[field].unit, 1)
-    listed = _nodes(log) if "node_ids" in mapping else None
+    listed = _nodes(log) if "node_ids" in mapping and "n_nodes" not in raw else None
     wished = raw.get("n_nodes", np.ones(len(log.frame)) if listed is None else names_of(listed, len(listed)))
     n_nodes = np.maximum(np.nan_to_num(wished, nan=1.0), 1.0)
-    if n := int((~(wished >= 1) & log.ledger.keep).sum()):
+    if listed is None and (n := int((~(wished >= 1) & log.ledger.keep).sum())):
         log.ledger.note(f"{counted(n, 'row')} without a number of nodes: one is taken")
     for field in ("n_nodes", "cpus_per_node", "gpus_per_node"):
         if field in raw and (n := int(((np.nan_to_num(raw[field]) % 1 > 0) & log.ledger.keep).sum())):
@@ -207,11 +205,12 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
     elif "cpus_per_node" in raw:
         log.ledger.drop(np.isnan(raw["cpus_per_node"]), "no CPUs")
         cpus = per_node(np.nan_to_num(raw["cpus_per_node"]), mapping["cpus_per_node"].per, n_nodes, np.ones(1))
-        each = pd.Series((cpus / n_nodes)[log.ledger.keep & (n_nodes > 1)]).value_counts(normalize=True)
-        if len(np.unique(cpus[n_nodes > 1])) > 4 and each.iloc[0] > MOSTLY:
+        several = log.ledger.keep & (n_nodes > 1)
+        each, times = np.unique((cpus / n_nodes)[several], return_counts=True)
+        if len(np.unique(cpus[several])) > 4 and times.max() > MOSTLY * times.sum():
             log.ledger.warnings.append(
-                f"jobs of several nodes have {each.index[0]:g} times their nodes of CPUs on each: if these are of the "
-                f"whole job, --column cpus_per_node={mapping['cpus_per_node'].column}::job"
+                f"jobs of several nodes have {each[times.argmax()]:g} times their nodes of CPUs on each: if these are "
+                f"of the whole job, --column cpus_per_node={mapping['cpus_per_node'].column}::job"
             )
     else:
         cpus = np.ones(len(n_nodes))
@@ -234,7 +233,9 @@ def _tasks(log: _Log, values: dict[str, np.ndarray], asks: str | None) -> dict[s
             each = np.maximum(found.get("cpus_per_task", np.ones(1)), 1)
             found["cpus_per_node"] = np.ceil(found["n_tasks"] / nodes) * each
         elif "cpus_per_task" not in found:
-            found["cpus_per_task"] = np.ceil(nodes * cpus / np.maximum(found["n_tasks"], 1))
+            found["cpus_per_task"] = np.ceil(
+                nodes * cpus / np.where(found["n_tasks"] > 0, found["n_tasks"], nodes * cpus)
+            )
         ledger.shape = np.where(found["n_tasks"] > 0, "tasks", asks or "nodes")
         return found | {name: np.maximum(found[name], 1) for name in {"cpus_per_task", "min_nodes"} & set(found)}
     ledger.shape, ledger.unknown = asks or "unknown", "--set asks=tasks or asks=nodes says it"

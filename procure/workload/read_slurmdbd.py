@@ -50,20 +50,8 @@ def _delimiter(header: str) -> str:
 
 def rows(text: str) -> Rows:
     """Return a row per job."""
-    found, every = Rows(text), list[dict[str, str]]()
-    header = text.split("\n", 1)[0]
-    if _is_dump(text[:65_536].split("\n")):
-        _dumped(text, every, found)
-    else:
-        text = header.lower() + text[len(header) :]
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=_delimiter(header))
-        try:
-            every.extend(reader)
-        except csv.Error:
-            found.bad(reader.line_num, "what stands there", "a row of CSV")
-        if missing := _NEEDED - set(reader.fieldnames or ()):
-            found.bad(1, "its header", f"one with {', '.join(sorted(missing))}")
-            return found
+    found = Rows(text)
+    every = _dumped(text, found) if _is_dump(text[:65_536].split("\n")) else _listed(text, found)
     gpus = _gpus(every, found)
     for number, row in enumerate(every, 2):
         if None in row or None in row.values():
@@ -114,24 +102,41 @@ def rows(text: str) -> Rows:
     return found
 
 
-def _dumped(text: str, every: list[dict[str, str]], found: Rows) -> None:
+def _listed(text: str, found: Rows) -> list[dict[str, str]]:
+    """Read the rows of a CSV."""
+    every, header = list[dict[str, str]](), text.split("\n", 1)[0]
+    lines = io.StringIO(header.lower() + text[len(header) :], newline="")
+    reader = csv.DictReader(lines, delimiter=_delimiter(header))
+    try:
+        every.extend(reader)
+    except csv.Error:
+        found.bad(reader.line_num, "what stands there", "a row of CSV")
+    if missing := _NEEDED - set(reader.fieldnames or ()):
+        found.bad(1, "its header", f"one with {', '.join(sorted(missing))}")
+        return []
+    return every
+
+
+def _dumped(text: str, found: Rows) -> list[dict[str, str]]:
     """Read the rows that mysqldump inserts; the table tells their columns, or each INSERT (--complete-insert)."""
     columns = {cluster: re.findall(r"^\s*`(\w+)`", body, re.MULTILINE) for cluster, body in _CREATE.findall(text)}
+    every = list[dict[str, str]]()
     for insert in _INSERT.finditer(text):
         cluster, listed = insert.groups()
         names, at = re.findall(r"\w+", listed or "") or columns.get(cluster, []), insert.end()
         while row := _TUPLE.match(text, at):
             cells = [re.sub(r"\\(.)|'(?=')", r"\1", quoted) or bare for quoted, bare in _CELL.findall(row[1])]
-            if len(cells) != len(names):
-                wanted = "a row of a known table: give the dump with its CREATE TABLE, or --complete-insert"
-                return found.bad(text.count("\n", 0, row.end()) + 1, row[1], wanted)
-            every.append({"cluster": cluster} | dict(zip(names, cells, strict=True)))
             at = row.end()
+            if len(cells) != len(names) or not set(names) >= _NEEDED:
+                wanted = "a row of a known table: give the dump with its CREATE TABLE, or --complete-insert"
+                found.bad(text.count("\n", 0, at) + 1, row[1], wanted)
+                return every
+            every.append({"cluster": cluster} | dict(zip(names, cells, strict=True)))
         if text[at : at + 1] != ";":
             found.bad(
-                text.count("\n", 0, at) + 1, text[at : at + 40], "a row, nor the end of an INSERT; was the dump cut?"
+                text.count("\n", 0, at) + 1, text[at : at + 40], "a row, nor the end of an INSERT: was the dump cut?"
             )
-    return None
+    return every
 
 
 def _cell(text: str) -> str:
