@@ -172,6 +172,8 @@ FIGURES = [
         ("slurmdbd", SLURMDBD.replace("nodes_alloc,", "").replace(",1,n1,", ',"n[1-2]",').replace(",4=1", ""),
          [["5", "77", 3600, 7200, 2, 4, 4 * 4100, 1]]),
         ("jobcomp", JOBCOMP, [["4_1", "ann", 3600, 7200, 2, 8, 16_000, 1]]),
+        ("jobcomp", JOBCOMP.replace("Tres=cpu=16,mem=32000M,node=2,gres/gpu=2", "Gres=gpu:2"),
+         [["4_1", "ann", 3600, 7200, 2, 8, 0, 2]]),  # of each node
         ("sge", REPORTING + SGE.splitlines()[1] + "\n", [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
         ("pbs", TORQUE.replace("b1/0+b1/1+b2/0+b2/1", '"R00-M0-128"').replace("ncpus=1", "ncpus=8192")
          .replace("nodes=2:big:ppn=2", "nodect=128"), [["9.m", "bob", 100, 7200, 128, 64, 0, 0]]),  # of Cobalt
@@ -841,4 +843,6 @@ def test_what_stands_beside_the_figures(tmp_path):
     with pytest.raises(TableError, match=r"line 24: .* was the dump cut"):
         import_log(tmp_path / "log")
     row = "1|a|1704186000|1704186600|1704190200|COMPLETED|7200|4|8G|1|01:00:00"
+    found = sacct(tmp_path, f"{row}|cpu=4,license/a=2,license/b@s=1,node=1", row + "|", header=f"{SACCT}|ReqTRES").jobs
+    assert found["licenses"].tolist() == ["a:2,b@s:1", ""]
     assert any("column Timelimit are minutes" in note for note in sacct(tmp_path, row).notes)

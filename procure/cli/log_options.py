@@ -27,7 +27,7 @@ SetOption = Annotated[
 ]
 COLUMN_HELP = (
     "csv: where a field of the job table comes from. Units of memory: B kB KiB MB MiB GB GiB TB TiB; of time: us "
-    "ms s min h d; of CPUs and GPUs: milli. PER: node, job or cpu. wait=COLUMN is the wait before the start. May be repeated."
+    "ms s min h d; of CPUs, GPUs: milli. PER: node, job or cpu. wait=COLUMN is the wait before the start. Repeatable."
 )
 
 

@@ -104,9 +104,9 @@ def _table(path: str | Path, how: How) -> pd.DataFrame:
 
 def _begin(content: bytes) -> tuple[bytes, str, str]:
     """Return a table without the comments before it, its first line and its delimiter; tabs stand for |."""
-    body = re.sub(rb"\A(?:#.*\n)+", b"", content)
+    body = re.sub(rb"\A(?:#.*\n|\s*\n)+", b"", content)
     first = body.split(b"\n", 1)[0]
-    last = content[: len(content) - len(body)].rstrip(b"\n").rpartition(b"\n")[2][1:]
+    last = content[: len(content) - len(body)].strip().rpartition(b"\n")[2][1:]
     delimiter = max(b",", b";", b"\t", b"|", key=first.count)
     if last.count(delimiter) == first.count(delimiter) > 0:  # a header that begins with #
         body, first = last + b"\n" + body, last

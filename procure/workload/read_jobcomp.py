@@ -8,7 +8,7 @@ from procure.workload.rows import Rows
 
 _FIELDS = {
     "JobName": "Name", "State": "JobState", "Partition": "Partition", "TimelimitRaw": "TimeLimit", "Start": "StartTime",
-    "End": "EndTime", "NodeList": "NodeList", "NNodes": "NodeCnt", "AllocCPUS": "ProcCnt", "AllocGRES": "Gres",
+    "End": "EndTime", "NodeList": "NodeList", "NNodes": "NodeCnt", "AllocCPUS": "ProcCnt", "ReqGRES": "Gres",
     "Reservation": "ReservationName", "ReqTRES": "Tres", "Account": "Account", "QOS": "QOS", "Cluster": "Cluster",
     "Submit": "SubmitTime", "Eligible": "EligibleTime",
 }  # fmt: skip
@@ -34,5 +34,6 @@ def _take(found: Rows, number: int, line: str) -> None:
     array, het = (told.get(f"{name}JobId", "0") for name in ("Array", "Het"))
     task = f"{array}_{told.get('ArrayTaskId')}" if array != "0" else told["JobId"]
     row = {name: told.get(own, "") for name, own in _FIELDS.items()}
+    row["ReqGRES"] = f"PER_NODE:{row['ReqGRES']}"
     row["JobID"] = f"{het}+{told.get('HetJobOffset')}" if het != "0" else task
     found.add(number, User=re.sub(r"\(\d+\)$", "", told.get("UserId", "")), **row)

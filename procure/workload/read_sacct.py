@@ -40,6 +40,7 @@ _GPUS_READ = ("reqtres", "alloctres", "reqgres", "allocgres")
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
 _THOUSANDS = re.compile(r"^\d+(?:\.\d+)?[KM]$")
 """A number such as 2K, of 1,024 each."""
+_LICENSE = re.compile(r"\blicense/([^=,]+)=(\d+)")
 _STEP = re.compile(r"^[^\[]*\.")
 """Behind a point; in an array's list points say that it was cut."""
 
@@ -335,6 +336,9 @@ def _more(log: _Log) -> dict[str, object]:
         text = text.where(~text.isin(["None", "(null)", "Unknown"]), "")
         if (text != "").any():
             found[name] = text.to_numpy(dtype=object)
+    if "licenses" not in found:
+        asked = log.text("ReqTRES").map(lambda one: ",".join(map(":".join, _LICENSE.findall(one))))
+        found |= {"licenses": asked.to_numpy(dtype=object)} if (asked != "").any() else {}
     billing = pd.to_numeric(log.text("AllocTRES").str.extract(r"\bbilling=(\d+)")[0]).fillna(0)
     if (billing > 0).any():
         found["billing"] = billing.to_numpy(np.float64)

@@ -108,7 +108,9 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
     memory, per = memory_mb(_known(field["requested memory"]), unit), per or "node"
     columns |= {"n_nodes": nodes, "cpus_per_node": cpus, "mem_mb_per_node": per_node(memory, per, nodes, cpus)}
     if how.node_field is None and more_fields:
-        theirs = "MetaCentrum's have: if it is one of theirs, --set preset=metacentrum reads the nodes, and memory in its unit"
+        theirs = (
+            "MetaCentrum's have: if it is of theirs, --set preset=metacentrum reads the nodes, and memory in its unit"
+        )
         theirs = "the Grid Workload Archive's have: the first 16 are SWF's" if frame.shape[1] == _OF_GRIDS else theirs
         ledger.note(f"rows have {frame.shape[1]} fields where SWF has {len(_NAMES)}, as {theirs}")
     _look_at_memory(columns, field["requested memory"], mem_unit, more_fields, ledger)
