@@ -843,6 +843,8 @@ def test_what_stands_beside_the_figures(tmp_path):
     with pytest.raises(TableError, match=r"line 24: .* was the dump cut"):
         import_log(tmp_path / "log")
     row = "1|a|1704186000|1704186600|1704190200|COMPLETED|7200|4|8G|1|01:00:00"
-    found = sacct(tmp_path, f"{row}|cpu=4,license/a=2,license/b@s=1,node=1", row + "|", header=f"{SACCT}|ReqTRES").jobs
+    found = sacct(
+        tmp_path, f"{row}|cpu=4,license/a=2,license/b@s=1,node=1", f"2{row[1:]}|", header=f"{SACCT}|ReqTRES"
+    ).jobs
     assert found["licenses"].tolist() == ["a:2,b@s:1", ""]
     assert any("column Timelimit are minutes" in note for note in sacct(tmp_path, row).notes)
