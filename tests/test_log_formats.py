@@ -787,6 +787,7 @@ def test_what_stands_around_a_table(tmp_path):
         ('[{"status": "Pass", "vc": "e", "attempts": []}]', "its keys are status, vc, attempts"),
         ("a b c\n1 2 3\n", "--column FIELD=COLUMN"),
         ("INSERT INTO `c_job_table` VALUES (1,2,'x');\n", "complete-insert"),
+        ("PAR1\0\0", "NAME.parquet"),
     ],
 )
 def test_what_is_known_but_not_read_is_named_with_the_way_on(tmp_path, text, word):

@@ -233,5 +233,6 @@ def log_bytes(path: str | Path) -> bytes:
     if not content.strip():
         raise TableError(f"{path}: the file is empty; it holds no job")
     if b"\0" in content[:1000]:
-        raise TableError(f"{path}: is no text: unpack an archive; save a spreadsheet or a database's table as CSV")
+        way = "name a file in Parquet NAME.parquet" if content[:4] == b"PAR1" else "unpack an archive"
+        raise TableError(f"{path}: is no text: {way}; save a spreadsheet or a database's table as CSV")
     return content if b"\n" in content else content.replace(b"\r", b"\n")
