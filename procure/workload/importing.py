@@ -16,7 +16,7 @@ from procure.schemas import JOB, as_logged
 from procure.settings import validated
 from procure.tables import read
 from procure.text import nearest
-from procure.workload.formats import FORMATS, not_read, recognised
+from procure.workload.formats import FORMATS, Format, not_read, recognised
 from procure.workload.ledger import Imported, log_bytes
 from procure.workload.log_settings import LogFormat, LogSettings, merged
 from procure.workload.oddities import oddities
@@ -83,6 +83,14 @@ def import_log(
     return read_log(path, validated(LogSettings, given, str(path)), keep_unfinished=keep_unfinished, shape=shape)
 
 
+def guess(path: str | Path) -> Format | None:
+    """Return the format that a log's first lines tell; None where nothing does. One known but not read is an error."""
+    head = log_bytes(path)[:65_536].decode("utf-8", errors="replace")
+    if other := not_read(head):
+        raise TableError(f"{path}: {other}")
+    return recognised(head)
+
+
 def read_log(
     path: str | Path,
     settings: LogSettings | None = None,
@@ -139,10 +147,7 @@ def _read_log(path: Path, given: LogSettings, keep_unfinished: bool | LogFormat)
         if given.columns or path.suffix.lower() == ".parquet":
             told, why = FORMATS["csv" if given.columns else "sacct"], "no format is named, and its columns are"
         else:
-            head = log_bytes(path)[:65_536].decode("utf-8", errors="replace")
-            if other := not_read(head):
-                raise TableError(f"{path}: {other}")
-            told = recognised(head)
+            told = guess(path)
         if told is None:
             known = "; ".join(f"{one.name}: {one.of}" for one in FORMATS.values())
             raise TableError(
