@@ -289,6 +289,13 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (NODES + "PartitionName=p Nodes=ALL OverTimeLimit=UNLIMITED\n", "partition p overtimelimit", "limit"),
         (NODES + "PartitionName=p Nodes=ALL Exclusive=USER\n", "partition p exclusive", "only NODE"),
         (f"PriorityWeightAge=5\n{NODES}{ALL}", "PriorityType", "basic"),
+        (f"AccountingStorageEnforce=limits\n{NODES}{ALL}", "AccountingStorageType", "slurmdbd is taken"),
+        (f"SelectTypeParameters=\n{NODES}{ALL}", "SelectTypeParameters", "not given"),
+        (f"SelectTypeParameters=CR_Memory\n{NODES}{ALL}", "SelectTypeParameters", "does not start"),
+        (f"FastSchedule=1\nPriorityWeightFairshare=5\n{NODES}{ALL}", "PriorityFlags", "FAIR_TREE"),
+        (NODES + "PartitionName=p Nodes=ALL AllowAccounts=a\n", "AllowAccounts", "binds nobody"),
+        (NODES + "PartitionName=p Nodes=ALL TRESBillingWeights=GRES/gpu=9\n", "AccountingStorageTRES", "does not name"),
+        (f"PriorityWeightTRES=GRES/gpu=9\n{NODES}{ALL}", "AccountingStorageTRES", "does not name"),
         (f"AccountingStorageType=accounting_storage/none\nPriorityWeightFairshare=5\n{NODES}{ALL}",
          "priorityweightfairshare", "no effect"),
     ],
@@ -334,6 +341,8 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("resv__txt", RESERVATION + "Flags=TIME_FLOAT\n", "reservation r", "ever later"),
         ("resv__txt", RESERVATION + "Flags=PURGE_COMP=00:05:00\n", "reservation r", "nobody uses"),
         ("resv__txt", RESERVATION + "MaxStartDelay=9\n", "reservation r maxstartdelay", "not known"),
+        ("qos__txt", "Name|Priority|Preempt|MaxWall|\nnormal|0|gone||\nq|1|||\n", "QOS", "no table has"),
+        ("slurmdbd__conf", "PurgeJobAfter=6months\nDbdHost=h\n", "slurmdbd purgejobafter", "gone from sacct"),
     ],
 )  # fmt: skip
 def test_what_the_database_says_beyond_the_model_is_named(site, name, text, setting, word):
@@ -621,6 +630,13 @@ def test_a_dump_that_adds_qos(site):
     found = site(NODES + ALL, all__cfg=text).rules
     assert [one.qos for one in found.associations if one.account == "a"] == [("normal", "long")]
     assert "cluster" not in {one.setting for one in found.not_understood}
+    # ColdFront's of a whole cluster, in a file that others name accounts.conf
+    found = site(
+        NODES + ALL, all__cfg="", accounts__conf="Cluster - 'c':DefaultQOS='b':QOS+=b,x\nAccount - 'a'\n"
+    ).rules
+    assert [(one.qos, one.default_qos) for one in found.associations if one.account == "root"] == [
+        (("normal", "b", "x"), "b")
+    ]
 
 
 @pytest.mark.parametrize(("version", "below"), [("22.05.8", False), ("23.02.1", True), ("", True)])
@@ -644,6 +660,62 @@ def test_files_that_others_include(site, tmp_path):
     found = site("Licenses=x:2,y,x:3\nInclude /opt/slurm/etc/pcluster/q.conf\n", gres__conf="include a.conf\n")
     assert found.nodes[["gpus", "gpu_type"]].to_numpy().tolist() == [[2, "t4"]]
     assert found.rules.licenses == {"x": 5, "y": 1} and not found.rules.not_understood
+
+
+def test_lists_and_values_as_slurm_takes_them(site):
+    """Commas too many, a set of all nodes, limits in whole minutes, == as simulators write it, old names of limits."""
+    found = site(
+        f"SchedulerParameters==bf_max_job_user=20,bf_max_job_test=0\nAccountingStorageEnforce=wckeys\n{NODES}"
+        "NodeSet=all Nodes=ALL\n"
+        "PartitionName=p Nodes=n1,,n2, Default=YES MaxTime=30:30\nPartitionName=q Nodes=all,n1\n",
+        qos__txt="Name|GrpCPURunMins|GrpMem|\nnormal|9|5|\n",
+    ).rules
+    p, q = found.partitions
+    assert (p.max_time, q.nodes) == (1860, "n1,n2,n3,n4")
+    assert (found.scheduler.bf_max_job_user, found.scheduler.bf_max_job_test) == (20, 500)
+    assert found.enforce == ("associations",)
+    assert found.qos[0].limits == Limits(grp_tres={"mem": 5}, grp_tres_run_mins={"cpu": 9})
+
+
+def test_what_a_terminal_shows(site):
+    """The command above its answer; a reason may hold anything; GPUs of no model."""
+    found = site(
+        ALL,
+        node__txt="[root@head ~]# scontrol show node\nNodeName=n1 CPUTot=8\n   Gres=gpu:(null):4(S:0-1)\n"
+        "   RealMemory=8000 Weight=5 State=IDLE+DRAIN\n   Reason=fan Weight=9 is slow [root@2024-05-01T08:00:00]\n",
+        qos__txt="$ sacctmgr show qos -p\nName|Priority|MaxWall|\nnormal|7||\n",
+    )
+    assert found.nodes[["gpus", "weight"]].to_numpy().tolist() == [[4, 5]]
+    assert found.rules.events[0].reason.startswith("fan Weight=9 is slow") and found.rules.qos[0].priority == 7
+
+
+def test_a_topology_that_includes_others(site):
+    """In their place; topology.yaml stands above topology.conf, which is named."""
+    files = {"topology__conf": "Include leaves.conf\nSwitchName=t Switches=s[1-2]\n"}
+    files["leaves__conf"] = "SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]\n"
+    found = site(f"TopologyPlugin=topology/tree\n{HEAD}{NODES}{ALL}", **files)
+    assert found.nodes["leaf"].tolist() == [0, 0, 1, 1] and not found.rules.not_understood
+    yaml = "- topology: t\n  tree:\n    switches:\n      - switch: s\n        nodes: n[1-4]\n"
+    found = site(HEAD + NODES + ALL, topology__yaml=yaml)
+    assert found.nodes["leaf"].tolist() == [0] * 4 and "topology.conf" in document(found)["unread_files"]
+
+
+def test_without_associations_a_partition_takes_every_account(site, tmp_path):
+    """As Slurm does since 23.02."""
+    found = site(f"{NODES}PartitionName=p Nodes=ALL AllowAccounts=x\n")
+    assert starts(found.rules, jobs(1, account="a"), found.nodes, tmp_path) != [None]
+
+
+def test_a_folder_that_is_not_the_one_names_the_way_on(tmp_path):
+    (tmp_path / "etc" / "slurm").mkdir(parents=True)
+    (tmp_path / "node.json").write_text("{}")
+    with pytest.raises(TableError, match=r"not read: node.json.*without --json"):
+        read_slurm(tmp_path)
+    (tmp_path / "etc" / "slurm" / "slurm.conf").write_text(HEAD + NODES + ALL)
+    with pytest.raises(TableError, match=r"etc/slurm/slurm.conf stands below"):
+        read_slurm(tmp_path)
+    with pytest.raises(TableError, match=r"a file: name its folder"):
+        read_slurm(tmp_path / "node.json")
 
 
 def test_without_slurmdbd_nothing_is_enforced(site):

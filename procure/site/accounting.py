@@ -198,7 +198,8 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
         elif kind == "Cluster":
             if found.cluster and who.lower() != found.cluster.lower():
                 found.say("cluster", who, where, _OTHER)
-            _take_root({"qos": "normal"} | given, where, found)
+            _assoc(found, "root").setdefault("qos", _USUAL)
+            _take_root(given, where, found)
         elif kind == "Account":
             record = _assoc(found, who)
             record["parent"] = parent
@@ -228,6 +229,9 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
     if not set(header) & ({"timestart", "rawusage"} | _LIMITS.keys()):
         found.say("columns", first[:80], name, "limits are not among them, and are taken as none: print all columns")
     gone = 0
+    there: dict[tuple[str, str], list[dict[str, Any]]] = {}  # what sshare adds to: associations, by account and user
+    for key, each in found.associations.items() if "rawusage" in header else ():
+        there.setdefault(key[:2], []).append(each)
     above: list[tuple[int, str]] = []  # accounts above the row, by how far their names are set in (show assoc tree)
     for (where, row), (_, line) in zip(rows, lines, strict=True):
         if len(clusters) > 1 and row.get("cluster", "").strip().lower() != mine:
@@ -242,7 +246,7 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
         if "timestart" in header:
             (found.reservations if "name" in header else found.events).append(given | {"_where": where})
         elif "account" in header:
-            _take_assoc_row(given, where, above, found)
+            _take_assoc_row(given, where, above, there, found)
         else:
             take_qos(found.qos.setdefault(row["name"], {"name": row["name"]}), given, where, found)
     flat = len(above) == 1 and not {"parname", "parentname"} & set(header)
@@ -253,7 +257,13 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
     ], name)  # fmt: skip
 
 
-def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, str]], found: Accounting) -> None:
+def _take_assoc_row(
+    given: dict[str, str],
+    where: str,
+    above: list[tuple[int, str]],
+    there: dict[tuple[str, str], list[dict[str, Any]]],
+    found: Accounting,
+) -> None:
     """Take an association; its account stands in the tree as deep as its name is set in."""
     shown = given["account"]
     deep, given["account"], user = len(shown) - len(shown.lstrip()), shown.strip(), given.get("user", "")
@@ -263,7 +273,7 @@ def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, st
         if above and deep:
             given.setdefault("parname", given.get("parentname") or above[-1][1])
         above.append((deep, given["account"]))
-    held = [each for key, each in found.associations.items() if key[:2] == (given["account"], user)]
+    held = there.get((given["account"], user), [])
     if "rawusage" in given:  # of sshare, which has no partition
         if not found.associations:
             table = "put beside it what `sacctmgr show assoc tree --parsable` prints"
@@ -282,7 +292,7 @@ def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, st
 
 def _take_root(given: dict[str, str], where: str, found: Accounting) -> None:
     """Take what a cluster has as root's, which is above all accounts."""
-    if kept := {key: given[key] for key in given.keys() & (_LIMITS | _FIELD)}:
+    if kept := {key: text for key, text in given.items() if key.rstrip("+-") in _LIMITS | _FIELD}:
         take_assoc(_assoc(found, "root"), kept, where, found)
 
 

@@ -15,11 +15,13 @@ from procure.errors import TableError
 from procure.files.read import as_utf8, is_file, read_bytes
 from procure.site.accounting import SACCTMGR
 from procure.site.network import Network, host_names, is_slurm_topology
+from procure.site.rows import enforced, words
 
 Record = dict[str, str]
 """One line or block: values by lower-case key; ``_where`` is file and line."""
 
 _PAIR = re.compile(r"(\w+(?:/\w+)?)\s*=\s*(\"[^\"]*\"|\S*(?: (?:sec|min)\b)?)")
+_REASON = re.compile(r"(?m)\bReason=(.*?)(?= (?:Comment|Extra|ResvName|InstanceId|InstanceType)=|$)")
 _DEEPEST = 10
 
 
@@ -79,9 +81,10 @@ def read_folder(folder: str | Path) -> Configuration:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise TableError(f"{folder}: no such folder; it should hold slurm.conf or what `scontrol show config` printed")
+        what = "a file: name its folder" if folder.is_file() else "no such folder"
+        raise TableError(f"{folder}: {what}; it should hold slurm.conf or what `scontrol show config` printed")
     found = Configuration()
-    first = ("slurm.conf", "gres.conf")
+    first = ("slurm.conf", "gres.conf", "topology.yaml", "topology.conf")  # of both topologies Slurm takes the YAML
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     files.sort(key=lambda path: first.index(path.name) if path.name in first else len(first))
     whole = files[:1] == [folder / "slurm.conf"]  # then another .conf counts where it is included
@@ -101,12 +104,16 @@ def read_folder(folder: str | Path) -> Configuration:
         elif kind == "database":
             of_slurm = text.partition("SlurmDBD configuration")[0].count("\n")
             _take_settings(path, text, *found.database, of_slurm)
+        elif path.name == "slurmdbd.conf":
+            for record in _records(path, found):
+                for key in record.keys() - {"_where", "_line", "_rest"} - found.database[0].keys():
+                    found.database[0][key], found.database[1][key] = record[key], record["_where"]
         elif kind in ("nodes", "partitions", "reservations"):
             _take_blocks(path, text, found, kind)
         elif kind == "gres":
             found.gres.extend(one | {"name": one.get("name", "").lower()} for one in _records(path, found))
-        elif kind == "topology":
-            found.topology = found.topology if found.topology[0] else (path.name, text)
+        elif kind == "topology" and not found.topology[0]:
+            found.topology = path.name, _with_included(path, text, found)
         elif kind == "accounting":
             found.accounting.append((path.name, _parsable(path, text, found)))
         elif kind != "other" and not path.name.endswith(_BESIDE):
@@ -115,12 +122,48 @@ def read_folder(folder: str | Path) -> Configuration:
     if not found.nodes or not found.partitions:
         what, key = ("node", "nodename") if not found.nodes else ("partition", "partitionname")
         only = f" ({found.defaults[key]['_where']} sets defaults only)" if found.defaults[key] else ""
-        beside = f" (not read: {', '.join(found.unread_files)}; a template, such as slurm.conf.j2, is rendered first)"
+        beside = f" (not read: {', '.join(found.unread_files)}; a template, such as slurm.conf.j2, is rendered first, "
+        beside += "and what Slurm prints is printed without --json)"
+        below = next((path for n in range(1, 4) for path in folder.glob("*/" * n + "slurm.conf")), None)
+        beside = f" ({below} stands below: name its folder)" if below else beside if found.unread_files else ""
         raise TableError(
-            f"{folder}: no {what} is defined{only}{beside if found.unread_files else ''}; slurm.conf, or the output of "
+            f"{folder}: no {what} is defined{only}{beside}; slurm.conf, or the output of "
             "scontrol show config, node and partition, should stand there (`procure site collect`)"
         )
+    _note_left_out(found)
     return found
+
+
+def _note_left_out(found: Configuration) -> None:
+    """Note what the settings leave out and Slurm decides by its version, or leaves without effect."""
+    get, where = found.settings.get, found.where.get
+    enforce = {"associations", "limits", "qos", "safe", "all"} & set(enforced(get("accountingstorageenforce", "")))
+    shares = get("priorityweightfairshare", "0") != "0"
+    by, kind = words(get("selecttypeparameters", "")), get("selecttype", "")
+    old = shares and not re.search("fair_tree", get("priorityflags", "").lower()) and "fastschedule" in found.settings
+    held = [one for one in found.partitions if {one.get("allowaccounts", "ALL").upper(), one.get("denyaccounts", "")}
+            - {"ALL", ""}]  # fmt: skip
+    weights = [(one.get("tresbillingweights", ""), one["_where"]) for one in found.partitions]
+    weights.append((get("priorityweighttres", ""), where("priorityweighttres", "")))
+    weighed = [at for text, at in weights if "gres/" in text.lower()]
+    tracked = "gres/" in get("accountingstoragetres", "").lower()
+    version = [int(n) for n in re.findall(r"\d+", get("slurm_version", ""))[:2]]
+    told = [
+        ((enforce or shares) and not found.shown_at and "accountingstoragetype" not in found.settings,
+         where("accountingstorageenforce", where("priorityweightfairshare", "")), "AccountingStorageType",
+         "not given: slurmdbd is taken; where it is missing, Slurm enforces nothing: write it"),
+        ("cons_" in kind and not by, where("selecttype", ""), "SelectTypeParameters",
+         "not given: CR_Core_Memory is taken, as by Slurm of today; older ones took CPUs alone: write it"),
+        ("cons_" in kind and by and not re.search("cpu|core|socket", ",".join(by)), where("selecttypeparameters", ""),
+         "SelectTypeParameters", "without CR_Core, CR_CPU or CR_Socket Slurm does not start; cores are taken"),
+        (old, where("fastschedule", ""), "PriorityFlags",
+         "without FAIR_TREE; it is taken, as by Slurm since 19.05, and FastSchedule is of before 20.02"),
+        (held and not enforce and (not version or version >= [23, 2]), held[0]["_where"] if held else "",
+         "AllowAccounts", "binds nobody, as in Slurm since 23.02 where AccountingStorageEnforce has no associations"),
+        (weighed and not tracked, "".join(weighed[:1]), "AccountingStorageTRES",
+         "does not name gres/gpu, which weights name: Slurm does not count it, here it counts"),
+    ]  # fmt: skip
+    found.unread += [(at, what, effect) for there, at, what, effect in told if there]
 
 
 def _kind(path: Path, text: str) -> str:
@@ -131,19 +174,19 @@ def _kind(path: Path, text: str) -> str:
         return "other"
     if re.search(r"^Configuration data as of", head):
         return "database" if "SlurmDBD configuration" in text else "shown"
-    if path.name in ("slurm.conf", "gres.conf"):
-        return "gres" if path.name == "gres.conf" else "conf"
+    if path.name in ("slurm.conf", "gres.conf", "topology.conf"):
+        return "conf" if path.name == "slurm.conf" else path.stem
     if is_slurm_topology(path):
         return "topology"
+    if re.match(r"(Cluster|Parent|Account|User|QOS) - ", head):
+        return "accounting"
     if _NO_SLURM_CONF.match(path.name):
         return "other"
     if path.suffix == ".conf":
         return "conf" if re.search(r"(?im)^\s*(clustername|nodename|partitionname|include)\b", text) else ""
     if not lines:
         return ""
-    if SACCTMGR.search(text) or re.match(
-        r"((add|modify|remove|delete|create)\s|(Cluster|Parent|Account|User|QOS) - )", head
-    ):
+    if SACCTMGR.search(text) or re.match(r"(add|modify|remove|delete|create)\s", head):
         return "accounting"
     if _is_table(lines[0]) or _is_aligned(lines):
         return "accounting"
@@ -203,8 +246,12 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, held.strip()
 
 
+_PROMPT = re.compile(r"(?m)^(\[[^\]\n]*\]|\S+@\S+)? ?[#$%>] *(scontrol|sacctmgr|sshare) .*$")
+"""The line of a terminal that asked for what stands below it."""
+
+
 def _text(path: Path) -> str:
-    return as_utf8(read_bytes(path)).decode("utf-8", errors="replace")
+    return _PROMPT.sub("", as_utf8(read_bytes(path)).decode("utf-8", errors="replace"))
 
 
 def _records(path: Path, found: Configuration, depth: int = 0) -> Iterator[Record]:
@@ -278,6 +325,17 @@ def _included(path: Path, name: str, where: str, found: Configuration, depth: in
     return named
 
 
+def _with_included(path: Path, text: str, found: Configuration, depth: int = 0) -> str:
+    """Return a topology's text with the files that it includes in their places."""
+    found.included.add(path)
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if include := re.match(r"(?i)\s*include\s+(\S+)", line):
+            one = _included(path, include[1], f"{path.name}:{number}", found, depth)
+            lines[number - 1] = _with_included(one, _text(one), found, depth + 1)
+    return "\n".join(lines)
+
+
 def _take_settings(path: Path, text: str, settings: Record, where: Record, after: int = 0) -> None:
     """Take ``Key = value`` lines behind some, as ``show config`` prints them; of ``Epilog[0]``, ``Epilog[1]`` one."""
     for number, line in enumerate(text.splitlines()[after:], after + 1):
@@ -295,9 +353,13 @@ def _take_blocks(path: Path, text: str, found: Configuration, kind: str) -> None
     have = {record[first] for record in held}
     number = 1
     for block in re.split(rf"(?im)^(?={first}=)", text):
-        pairs = {key.lower(): value for key, value in _PAIR.findall(block)}
+        reason = _REASON.search(block)  # may hold anything
+        pairs = {key.lower(): value for key, value in _PAIR.findall(_REASON.sub("", block))}
+        if reason:
+            pairs["reason"] = reason[1].strip()
         if first in pairs and pairs[first] not in have:
             pairs = {key: "" if value in ("(null)", "N/A") else value for key, value in pairs.items()}
+            pairs |= {key: pairs[key].replace(":(null)", "") for key in pairs.keys() & {"gres"}}
             held.append(pairs | {"_where": f"{path.name}:{number}", "_shown": "1"})
         number += block.count("\n")
 

@@ -29,6 +29,35 @@ def closed_as(node: Record) -> Literal["down", "drain"] | None:
     return next((kind for word, kind in CLOSED_STATES if word in states), None)
 
 
+def resolve_node_sets(found: Configuration) -> None:
+    """Write the nodes of a NodeSet in its place in the partitions' lines (slurm.conf(5), NODESET CONFIGURATION)."""
+    sets: dict[str, list[str]] = {}
+    for record in found.node_sets:
+        whole = record.get("nodes", "").upper() == "ALL"
+        named = host_names(record["nodes"], record["_where"]) if record.get("nodes") and not whole else []
+        wanted = set(filter(None, record.get("feature", "").split(",")))
+        for node in found.nodes if wanted or whole else ():
+            features = set(re.split("[,|&]", node.get("feature", "")))
+            named += expand_nodes(node["nodename"]) if whole or wanted & features else []
+        sets[record["nodeset"]] = list(dict.fromkeys(named))
+    for record in found.partitions if sets else ():
+        parts = host_names(record["nodes"], record["_where"]) if record.get("nodes") else []
+        if any(part in sets for part in parts):
+            every = [name for part in parts for name in sets.get(part, [part])]
+            record["nodes"] = ",".join(dict.fromkeys(every))
+
+
+def leave_out_future(found: Configuration) -> None:
+    """Take nodes of State FUTURE, which are defined for later, out of what names them."""
+    later = [each for each in found.nodes if each.get("state", "").upper().startswith("FUTURE")]
+    found.nodes = [each for each in found.nodes if each not in later]
+    gone = {name for each in later for name in host_names(each["nodename"], each["_where"])}
+    for record in (*found.partitions, *found.reservations, *found.down) if gone else ():
+        key = "downnodes" if "downnodes" in record else "nodes"
+        if gone & set(names := expand_nodes(record.get(key, ""))):
+            record[key] = ",".join(name for name in names if name not in gone)
+
+
 def node_table(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
     """Make the node table, and an event of each node that is shown as down or drained."""
     places: dict[str, tuple[int, int]] = {}
