@@ -69,6 +69,7 @@ def test_node_sets_are_resolved(site):
         ("CPUs=0 Sockets=2 CoresPerSocket=10 ThreadsPerCore=0", (20, 1)),
         ("CPUTot=40 CPUEfctv=36 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=2", (36, 2)),
         ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CpuSpecList=0-1,20,21", (36, 2)),
+        ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=5 CpuSpecList=0-1,20,21", (36, 2)),
     ],
 )
 def test_usable_cpus_and_threads(site, line, cpus):
@@ -396,6 +397,8 @@ def test_what_slurm_does_not_start_with_is_refused(site):
         site(NODES + "PartitionName=default Nodes=ALL\n")
     with pytest.raises(TableError, match=r"cpuspeclist: 'a' was given; a number"):
         site("NodeName=n1 CPUs=8 CpuSpecList=a RealMemory=9\n" + ALL)
+    with pytest.raises(TableError, match=r"n1 would have 0 CPUs"):
+        site("NodeName=n1 CPUs=8 CoreSpecCount=8 RealMemory=9\n" + ALL)
     with pytest.raises(TableError, match=r"slurm.conf:5, partition p lln: 'on' was given; YES or NO"):
         site(NODES + "PartitionName=p Nodes=ALL LLN=on\n")
 
@@ -622,6 +625,16 @@ def test_minus_one_takes_back_and_plus_adds(site):
     assert (last.priority, last.usage_factor) == (0, 1.0)
     assert [(one.shares, one.priority) for one in found.associations if one.account == "x"] == [(1, 0)]
     assert not [one for one in found.not_understood if one.effect == "not read"]
+
+
+def test_a_script_that_hides_what_it_says(site):
+    """Where its answers go is no name; a variable may hold the command, as in the simulators' scripts."""
+    script = "SACCTMGR=/opt/bin/sacctmgr\n$SACCTMGR -i add qos a set priority=9 >/dev/null 2>&1 || true\n"
+    script += "${SACCTMGR} -i add account x fairshare=3 &> /tmp/log\n"
+    found = site(NODES + ALL, make__sh=script).rules
+    assert [(one.name, one.priority) for one in found.qos] == [("normal", 0), ("a", 9)]
+    assert [one.shares for one in found.associations if one.account == "x"] == [3]
+    assert not [one for one in found.not_understood if one.setting != "file"]
 
 
 def test_a_dump_that_adds_qos(site):

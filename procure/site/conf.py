@@ -22,7 +22,7 @@ Record = dict[str, str]
 
 _PAIR = re.compile(r"(\w+(?:/\w+)?)\s*=\s*(\"[^\"]*\"|\S*(?: (?:sec|min)\b)?)")
 _REASON = re.compile(r"(?m)\bReason=(.*?)(?= (?:Comment|Extra|ResvName|InstanceId|InstanceType)=|$)")
-_DEEPEST = 10
+_DEEPEST, _MOST_NODES = 10, 250_000
 
 
 @dataclass
@@ -246,7 +246,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, held.strip()
 
 
-_PROMPT = re.compile(r"(?m)^(\[[^\]\n]*\]|\S+@\S+)? ?[#$%>] *(scontrol|sacctmgr|sshare) .*$")
+_PROMPT = re.compile(r"(?m)^[^=|\n]{0,80}[#$%>] *(sudo +)?(scontrol|sacctmgr|sshare) .*$")
 """The line of a terminal that asked for what stands below it."""
 
 
@@ -307,6 +307,11 @@ def _refuse_twice(key: str, record: Record, found: Configuration, folder: Path) 
                 f"{folder}, {where}: {what} {name} stands already in line {line[2]} of {line[0]}; Slurm does not start "
                 "with both: take one of them out"
             )
+
+    if len(found.defined) > _MOST_NODES:
+        raise TableError(
+            f"{folder}, {record['_where']}: more than {_MOST_NODES:,} nodes are defined; no site has so many"
+        )
 
 
 def _included(path: Path, name: str, where: str, found: Configuration, depth: int) -> Path:

@@ -106,13 +106,15 @@ _LARGEST = 10**9
 def _node(record: Record) -> dict[str, Any]:
     given, _ = taken(NODES, record, lambda _: record["_where"], f"{record['nodename']} ")
     cpus, threads = geometry(given)
+    reserved = 0
     if "usable" in given:
         cpus = given["usable"]
-    else:  # the CPUs of a list are numbered core by core
-        listed = {number // threads for number in given.get("reserved_cpus", ())}
-        cpus -= threads * (given.get("reserved_cores") or len(listed))
+    else:  # the CPUs of a line's list are numbered core by core, and the list stands above the count
+        listed = () if "_shown" in record else {number // threads for number in given.get("reserved_cpus", ())}
+        reserved = threads * (len(listed) or given.get("reserved_cores", 0))
+        cpus -= reserved
     memory = given.get("mem_mb", 1) - given.get("reserved_mb", 0)
-    if not (0 <= cpus <= _LARGEST and 0 <= memory <= _LARGEST):
+    if not (min(reserved, 1) <= cpus <= _LARGEST and 0 <= memory <= _LARGEST):
         raise TableError(
             f"{record['_where']}: node {record['nodename'][:40]} would have {cpus:,} CPUs and {memory:,} MB for jobs; "
             "correct its CPUs, CoreSpecCount, RealMemory or MemSpecLimit"
