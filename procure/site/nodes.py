@@ -110,8 +110,9 @@ def _node(record: Record) -> dict[str, Any]:
     if "usable" in given:
         cpus = given["usable"]
     else:  # the CPUs of a line's list are numbered core by core, and the list stands above the count
-        listed = () if "_shown" in record else {number // threads for number in given.get("reserved_cpus", ())}
-        reserved = threads * (len(listed) or given.get("reserved_cores", 0))
+        listed = len({number // threads for number in given.get("reserved_cpus", ())})
+        cores = given.get("reserved_cores", 0)
+        reserved = threads * (cores or listed if "_shown" in record else listed or cores)
         cpus -= reserved
     memory = given.get("mem_mb", 1) - given.get("reserved_mb", 0)
     if not (min(reserved, 1) <= cpus <= _LARGEST and 0 <= memory <= _LARGEST):
