@@ -137,9 +137,10 @@ def read_folder(folder: str | Path) -> Configuration:
 def _note_left_out(found: Configuration) -> None:
     """Note what the settings leave out and Slurm decides by its version, or leaves without effect."""
     get, where = found.settings.get, found.where.get
-    enforce = {"associations", "limits", "qos", "safe", "all"} & set(enforced(get("accountingstorageenforce", "")))
+    given = enforced(get("accountingstorageenforce", "")) if get("accountingstoragetype", "dbd").endswith("dbd") else ()
+    enforce = {"associations", "limits", "qos", "safe", "all"} & set(given)
     shares = get("priorityweightfairshare", "0") != "0"
-    by, kind = words(get("selecttypeparameters", "")), get("selecttype", "")
+    by, kind = set(words(get("selecttypeparameters", ""))) - {"none"}, get("selecttype", "")
     old = shares and not re.search("fair_tree", get("priorityflags", "").lower()) and "fastschedule" in found.settings
     held = [one for one in found.partitions if {one.get("allowaccounts", "ALL").upper(), one.get("denyaccounts", "")}
             - {"ALL", ""}]  # fmt: skip
