@@ -105,15 +105,16 @@ def read_folder(folder: str | Path) -> Configuration:
             of_slurm = text.partition("SlurmDBD configuration")[0].count("\n")
             _take_settings(path, text, *found.database, of_slurm)
         elif path.name == "slurmdbd.conf":
-            for record in _records(path, found):
-                for key in record.keys() - {"_where", "_line", "_rest"} - found.database[0].keys():
-                    found.database[0][key], found.database[1][key] = record[key], record["_where"]
+            _take_lines(path, own := Configuration())
+            found.database = own.settings | found.database[0], own.where | found.database[1]
         elif kind in ("nodes", "partitions", "reservations"):
             _take_blocks(path, text, found, kind)
         elif kind == "gres":
             found.gres.extend(one | {"name": one.get("name", "").lower()} for one in _records(path, found))
         elif kind == "topology" and not found.topology[0]:
-            found.topology = path.name, _with_included(path, text, found)
+            if re.search(r"(?im)^\s*include\s", text):
+                text = "\n".join(line for _, _, line in _lines_with_included(path, found))
+            found.topology = path.name, text
         elif kind == "accounting":
             found.accounting.append((path.name, _parsable(path, text, found)))
         elif kind != "other" and not path.name.endswith(_BESIDE):
@@ -255,20 +256,26 @@ def _text(path: Path) -> str:
     return _PROMPT.sub("", as_utf8(read_bytes(path)).decode("utf-8", errors="replace"))
 
 
-def _records(path: Path, found: Configuration, depth: int = 0) -> Iterator[Record]:
-    """Give the lines of a file, and in their place those of the files that it includes."""
+def _lines_with_included(path: Path, found: Configuration, depth: int = 0) -> Iterator[tuple[Path, int, str]]:
+    """Give the lines of a file, and in their place those of the files that it includes, with where they stand."""
     found.included.add(path)
     for number, line in _lines(_text(path)):
-        if _TEMPLATE.search(line):
-            raise TableError(
-                f"{path.parent}, {path.name}:{number}: a template stands here; render it first: {line[:80]}"
-            )
         if include := re.match(r"(?i)include\s+(\S+)", line):
-            yield from _records(_included(path, include[1], f"{path.name}:{number}", found, depth), found, depth + 1)
+            one = _included(path, include[1], f"{path.name}:{number}", found, depth)
+            yield from _lines_with_included(one, found, depth + 1)
         elif line:
-            pairs = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
-            rest = " ".join(_PAIR.sub(" ", line).split()) if pairs else ""
-            yield pairs | {"_where": f"{path.name}:{number}", "_line": line, "_rest": rest}
+            yield path, number, line
+
+
+def _records(path: Path, found: Configuration) -> Iterator[Record]:
+    """Give the settings of each line."""
+    for file, number, line in _lines_with_included(path, found):
+        where = f"{file.name}:{number}"
+        if _TEMPLATE.search(line):
+            raise TableError(f"{file.parent}, {where}: a template stands here; render it first: {line[:80]}")
+        pairs = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
+        rest = " ".join(_PAIR.sub(" ", line).split()) if pairs else ""
+        yield pairs | {"_where": where, "_line": line, "_rest": rest}
 
 
 def _take_lines(path: Path, found: Configuration) -> None:
@@ -321,25 +328,15 @@ def _included(path: Path, name: str, where: str, found: Configuration, depth: in
     parts = Path(name.lstrip("/")).parts
     named = next((one for n in range(len(parts)) if is_file(one := path.parent.joinpath(*parts[n:]))), None)
     if depth >= _DEEPEST or named is None:
-        what = "includes nest too deep" if depth >= _DEEPEST else f"the included file {name} is missing"
-        more = "put it beside " + path.name
+        deep = depth >= _DEEPEST
+        what = "includes nest too deep" if deep else f"the included file {name} is missing"
+        more = "a file may not include itself" if deep else "put it beside " + path.name
         if "*" in name:
             more = "Slurm takes no pattern here: write an Include for each file"
         if "%c" in name:
             more = "%c is the ClusterName, which no line before gives"
         raise TableError(f"{path.parent}, {where}: {what}; {more}")
     return named
-
-
-def _with_included(path: Path, text: str, found: Configuration, depth: int = 0) -> str:
-    """Return a topology's text with the files that it includes in their places."""
-    found.included.add(path)
-    lines = text.splitlines()
-    for number, line in enumerate(lines, 1):
-        if include := re.match(r"(?i)\s*include\s+(\S+)", line):
-            one = _included(path, include[1], f"{path.name}:{number}", found, depth)
-            lines[number - 1] = _with_included(one, _text(one), found, depth + 1)
-    return "\n".join(lines)
 
 
 def _take_settings(path: Path, text: str, settings: Record, where: Record, after: int = 0) -> None:

@@ -136,6 +136,8 @@ def _gpus(name: str, record: Record, found: Configuration) -> tuple[int, str]:
         match = GPU.fullmatch(item)
         if match:
             kinds[match[1] or ""] = kinds.get(match[1] or "", 0) + int(match[2] or 1)
+    if sum(kinds.values()) > _LARGEST:
+        raise TableError(f"{record['_where']}: node {name} would have {sum(kinds.values()):,} GPUs; correct its Gres")
     if not kinds and "_shown" not in record:
         return 0, ""
     if set(kinds) == {""}:
