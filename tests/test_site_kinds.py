@@ -630,10 +630,10 @@ def test_minus_one_takes_back_and_plus_adds(site):
 def test_a_script_that_hides_what_it_says(site):
     """Where its answers go is no name; a variable may hold the command, as in the simulators' scripts."""
     script = "SACCTMGR=/opt/bin/sacctmgr\n$SACCTMGR -i add qos a set priority=9 >/dev/null 2>&1 || true\n"
-    script += "${SACCTMGR} -i add account x fairshare=3 &> /tmp/log\n"
+    script += "${SACCTMGR} -i add account x fairshare=3 &> /tmp/log\n$ sacctmgr -i add account y fairshare=4\n"
     found = site(NODES + ALL, make__sh=script).rules
     assert [(one.name, one.priority) for one in found.qos] == [("normal", 0), ("a", 9)]
-    assert [one.shares for one in found.associations if one.account == "x"] == [3]
+    assert [one.shares for one in found.associations if one.account in "xy"] == [3, 4]
     assert not [one for one in found.not_understood if one.setting != "file"]
 
 

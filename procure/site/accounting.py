@@ -14,7 +14,7 @@ from procure.site.model import Limits, NotUnderstood, gaps_of
 from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, names, taken
 from procure.text import listed
 
-SACCTMGR = re.compile(r"(?im)^\s*(?:sudo\s+)?(?:\S*/|\$\{?)?sacctmgr\}?\s")
+SACCTMGR = re.compile(r"(?im)^\s*(?:\$ )?(?:sudo\s+)?(?:\S*/|\$\{?)?sacctmgr\}?\s")
 """A line of a script, in which its own variable may hold the command."""
 _REDIRECTED = re.compile(r"\s\d*[<>]{1,2}&?\s*\S+")
 _LIMITS = {row.name: row for row in LIMITS}
@@ -85,7 +85,7 @@ def _take_script(name: str, text: str, found: Accounting) -> None:
         if raw.endswith("\\"):
             held = raw[:-1]
             continue
-        raw = _REDIRECTED.sub("", re.sub(r"(?i)\$\{?sacctmgr\b\}?", "sacctmgr", raw))
+        raw = _REDIRECTED.sub("", re.sub(r"(?i)(^\s*\$ |\$\{?)sacctmgr\b\}?", "sacctmgr", raw))
         try:
             tokens = shlex.shlex(raw, posix=True, punctuation_chars=";&|")
             tokens.whitespace_split = True

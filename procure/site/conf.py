@@ -248,7 +248,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, held.strip()
 
 
-_PROMPT = re.compile(r"(?m)^[^=|\n]{0,80}[#$%>] *(sudo +)?(scontrol|sacctmgr|sshare) .*$")
+_PROMPT = re.compile(r"(?m)^[^=|\n]{0,80}[#$%>] *(sudo +)?((scontrol|sacctmgr) .*\b(show|list)|sshare)\b.*$")
 """The line of a terminal that asked for what stands below it."""
 
 
