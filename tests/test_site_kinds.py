@@ -343,6 +343,7 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("resv__txt", RESERVATION + "Flags=PURGE_COMP=00:05:00\n", "reservation r", "nobody uses"),
         ("resv__txt", RESERVATION + "MaxStartDelay=9\n", "reservation r maxstartdelay", "not known"),
         ("qos__txt", "Name|Priority|Preempt|MaxWall|\nnormal|0|gone||\nq|1|||\n", "QOS", "no table has"),
+        ("all__cfg", "Cluster - 'c':QOS='normal,dumped'\nAccount - 'a':MaxJobs=1\n", "QOS", "no table has"),
         ("slurmdbd__conf", "PurgeJobAfter=6months\nDbdHost=h\n", "slurmdbd purgejobafter", "gone from sacct"),
     ],
 )  # fmt: skip
@@ -676,15 +677,13 @@ def test_files_that_others_include(site, tmp_path):
 
 
 def test_lists_and_values_as_slurm_takes_them(site):
-    """Commas too many, a set of all nodes, limits in whole minutes, == as simulators write it, old names of limits."""
+    """Commas too many, limits in whole minutes, == as simulators write it, old names of limits."""
     found = site(
         f"SchedulerParameters==bf_max_job_user=20,bf_max_job_test=0\nAccountingStorageEnforce=wckeys\n{NODES}"
-        "NodeSet=all Nodes=ALL\n"
-        "PartitionName=p Nodes=n1,,n2, Default=YES MaxTime=30:30\nPartitionName=q Nodes=all,n1\n",
+        "PartitionName=p Nodes=n1,,n2, Default=YES MaxTime=30:30\nPartitionName=q Nodes=n1\n",
         qos__txt="Name|GrpCPURunMins|GrpMem|\nnormal|9|5|\n",
     ).rules
-    p, q = found.partitions
-    assert (p.max_time, q.nodes) == (1860, "n1,n2,n3,n4")
+    assert found.partitions[0].max_time == 1860
     assert (found.scheduler.bf_max_job_user, found.scheduler.bf_max_job_test) == (20, 500)
     assert found.enforce == ("associations",)
     assert found.qos[0].limits == Limits(grp_tres={"mem": 5}, grp_tres_run_mins={"cpu": 9})

@@ -155,7 +155,7 @@ def _note_left_out(found: Configuration) -> None:
          where("accountingstorageenforce", where("priorityweightfairshare", "")), "AccountingStorageType",
          "not given: slurmdbd is taken; where it is missing, Slurm enforces nothing: write it"),
         ("cons_" in kind and not by, where("selecttype", ""), "SelectTypeParameters",
-         "not given: CR_Core_Memory is taken, as by Slurm of today; older ones took CPUs alone: write it"),
+         "not given: CR_Core_Memory is taken, as by Slurm 22.05 and later; before it may be CR_CPU: write it"),
         ("cons_" in kind and by and not re.search("cpu|core|socket", ",".join(by)), where("selecttypeparameters", ""),
          "SelectTypeParameters", "without CR_Core, CR_CPU or CR_Socket Slurm does not start; cores are taken"),
         (old, where("fastschedule", ""), "PriorityFlags",
@@ -220,7 +220,8 @@ def _parsable(path: Path, text: str, found: Configuration) -> str:
     rows = [[line[a:b].strip() for a, b in spans] for line in (lines[0], *lines[2:])]
     for number, row in enumerate(rows[1:], 3):
         for name, cell in zip(rows[0], row, strict=True):
-            if cell.endswith("+"):
+            used = "RawUsage" not in rows[0] or name in ("Account", "User", "RawShares", "RawUsage")
+            if cell.endswith("+") and used:
                 what = "cut by the width of its column, and taken as it stands: print the table with --parsable"
                 found.unread.append((f"{path.name}:{number}", f"{name}={cell}", what))
     # Of an account's name the spaces before it say how deep it stands in the tree.

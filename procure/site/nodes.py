@@ -33,12 +33,11 @@ def resolve_node_sets(found: Configuration) -> None:
     """Write the nodes of a NodeSet in its place in the partitions' lines (slurm.conf(5), NODESET CONFIGURATION)."""
     sets: dict[str, list[str]] = {}
     for record in found.node_sets:
-        whole = record.get("nodes", "").upper() == "ALL"
-        named = host_names(record["nodes"], record["_where"]) if record.get("nodes") and not whole else []
+        named = host_names(record["nodes"], record["_where"]) if record.get("nodes") else []
         wanted = set(filter(None, record.get("feature", "").split(",")))
-        for node in found.nodes if wanted or whole else ():
+        for node in found.nodes if wanted else ():
             features = set(re.split("[,|&]", node.get("feature", "")))
-            named += expand_nodes(node["nodename"]) if whole or wanted & features else []
+            named += expand_nodes(node["nodename"]) if wanted & features else []
         sets[record["nodeset"]] = list(dict.fromkeys(named))
     for record in found.partitions if sets else ():
         parts = host_names(record["nodes"], record["_where"]) if record.get("nodes") else []

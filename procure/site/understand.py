@@ -173,8 +173,8 @@ def _site(
     asked |= {name for one in partitions for name in (*one.allow_qos, *one.deny_qos)}
     asked |= {name for one in accounting.qos.values() for name in one.get("preempt", ())}
     odd = ",".join(sorted(name for name in asked if name and name.lower() not in known))
-    effect = "no table has these QOS: jobs that ask for them are set aside where QOS are enforced, and none gives way"
-    unknown += gaps_of([(odd and len(known) > 1, "QOS", odd[:80], effect)])
+    effect = "no table has these QOS: where QOS are enforced their jobs are set aside; `sacctmgr show qos --parsable`"
+    unknown += gaps_of([(odd and all(one.setting != "QOS" for one in unknown), "QOS", odd[:80], effect)])
     version, effect = values["version"], f"the rules were compared with Slurm {', '.join(COMPARED)}; another may differ"
     unknown += gaps_of([(version and not version.startswith(COMPARED), "SLURM_VERSION", version, effect)])
     return Site(**values, not_understood=tuple(_placed(each, found) for each in unknown))
