@@ -17,16 +17,14 @@ from procure.site.rows import NODES, Row, parsed, taken, whole
 from procure.tables import NODE, check
 from procure.workload.slurm_text import expand_nodes
 
-CLOSED_STATES: tuple[tuple[str, Literal["down", "drain"]], ...] = (
-    ("drain", "drain"), ("draining", "drain"), ("drained", "drain"), ("down", "down"), ("fail", "drain"),
-    ("failing", "drain"), ("invalid_reg", "drain"), ("inval", "drain"),
-)  # fmt: skip
+_DRAINED, _FAILED = {"drain", "draining", "drained"}, {"fail", "failing", "invalid_reg", "inval"}
 
 
 def closed_as(node: Record) -> Literal["down", "drain"] | None:
     """Tell whether a node takes no jobs, and how; POWERED_DOWN is no DOWN: one that sleeps is there for jobs."""
     states = {word.strip("*~#$@!%^-") for word in node.get("state", "").lower().split("+")}
-    return next((kind for word, kind in CLOSED_STATES if word in states), None)
+    down = "down" in states and not states & _DRAINED
+    return "down" if down else "drain" if states & (_DRAINED | _FAILED) else None
 
 
 def resolve_node_sets(found: Configuration) -> None:
