@@ -121,18 +121,23 @@ def read_folder(folder: str | Path) -> Configuration:
             found.unread_files.append(path.name)
     found.unread_files = [name for name in found.unread_files if folder / name not in found.included]
     if not found.nodes or not found.partitions:
-        what, key = ("node", "nodename") if not found.nodes else ("partition", "partitionname")
-        only = f" ({found.defaults[key]['_where']} sets defaults only)" if found.defaults[key] else ""
-        beside = f" (not read: {', '.join(found.unread_files)}; a template, such as slurm.conf.j2, is rendered first, "
-        beside += "and what Slurm prints is printed without --json)"
-        below = next((path for n in range(1, 4) for path in folder.glob("*/" * n + "slurm.conf")), None)
-        beside = f" ({below} stands below: name its folder)" if below else beside if found.unread_files else ""
-        raise TableError(
-            f"{folder}: no {what} is defined{only}{beside}; slurm.conf, or the output of "
-            "scontrol show config, node and partition, should stand there (`procure site collect`)"
-        )
+        raise _nothing_defined(folder, found)
     _note_left_out(found)
     return found
+
+
+def _nothing_defined(folder: Path, found: Configuration) -> TableError:
+    """Say which of nodes and partitions a folder lacks, and what to do."""
+    what, key = ("node", "nodename") if not found.nodes else ("partition", "partitionname")
+    only = f" ({found.defaults[key]['_where']} sets defaults only)" if found.defaults[key] else ""
+    beside = f" (not read: {', '.join(found.unread_files)}; a template, such as slurm.conf.j2, is rendered first, "
+    beside += "and what Slurm prints is printed without --json)"
+    below = next((path for n in range(1, 4) for path in folder.glob("*/" * n + "slurm.conf")), None)
+    beside = f" ({below} stands below: name its folder)" if below else beside if found.unread_files else ""
+    return TableError(
+        f"{folder}: no {what} is defined{only}{beside}; slurm.conf, or the output of "
+        "scontrol show config, node and partition, should stand there (`procure site collect`)"
+    )
 
 
 def _note_left_out(found: Configuration) -> None:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from procure.errors import TableError
 from procure.settings import complaint, problems
-from procure.site.accounting import read_accounting
+from procure.site.accounting import Accounting, read_accounting
 from procure.site.conf import Configuration, Record, read_folder
 from procure.site.gaps import gres_gaps, missing, node_gaps, reservation_gaps, unlisted, without_database
 from procure.site.limits import TRES
@@ -168,16 +168,23 @@ def _site(
     named = {name for one in partitions for name in (*one.allow_accounts, *one.deny_accounts)} & parents
     effect = "taken for the accounts below, too, as by Slurm since 23.02; the version of this one is not known"
     unknown += gaps_of([(named and not values["version"], "AllowAccounts", ",".join(sorted(named)), effect)])
-    known = {name.lower() for name in accounting.qos}
-    asked = {name for one in accounting.associations.values() for name in (*one.get("qos", ()), one.get("default_qos"))}
-    asked |= {name for one in partitions for name in (*one.allow_qos, *one.deny_qos)}
-    asked |= {name for one in accounting.qos.values() for name in one.get("preempt", ())}
-    odd = ",".join(sorted(name for name in asked if name and name.lower() not in known))
-    effect = "no table has these QOS: where QOS are enforced their jobs are set aside; `sacctmgr show qos --parsable`"
-    unknown += gaps_of([(odd and all(one.setting != "QOS" for one in unknown), "QOS", odd[:80], effect)])
+    unknown += _undefined_qos(accounting, partitions, unknown)
     version, effect = values["version"], f"the rules were compared with Slurm {', '.join(COMPARED)}; another may differ"
     unknown += gaps_of([(version and not version.startswith(COMPARED), "SLURM_VERSION", version, effect)])
     return Site(**values, not_understood=tuple(_placed(each, found) for each in unknown))
+
+
+def _undefined_qos(
+    accounting: Accounting, partitions: Sequence[Partition], told: list[NotUnderstood]
+) -> list[NotUnderstood]:
+    """Name the QOS that others name and no table defines, where their lack is not told already."""
+    asked = {name for one in accounting.associations.values() for name in (*one.get("qos", ()), one.get("default_qos"))}
+    asked |= {name for one in partitions for name in (*one.allow_qos, *one.deny_qos)}
+    asked |= {name for one in accounting.qos.values() for name in one.get("preempt", ())}
+    known = {name.lower() for name in accounting.qos}
+    odd = ",".join(sorted(name for name in asked if name and name.lower() not in known))
+    effect = "no table has these QOS: where QOS are enforced their jobs are set aside; `sacctmgr show qos --parsable`"
+    return gaps_of([(odd and all(one.setting != "QOS" for one in told), "QOS", odd[:80], effect)])
 
 
 def _refuse_unknown_nodes(found: Configuration, nodes: pd.DataFrame) -> None:
