@@ -341,6 +341,7 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("node__txt", "NodeName=n1 CPUTot=99 RealMemory=8000 State=IDLE\n", "CPUs, RealMemory", "count here"),
         ("resv__txt", RESERVATION + "Flags=TIME_FLOAT\n", "reservation r", "ever later"),
         ("resv__txt", RESERVATION + "Flags=PURGE_COMP=00:05:00\n", "reservation r", "nobody uses"),
+        ("node__txt", "NodeName=m CPUTot=8 RealMemory=8000 State=IDLE*\n", "State", "1 node from m on did not answer"),
         ("resv__txt", RESERVATION + "MaxStartDelay=9\n", "reservation r maxstartdelay", "not known"),
         ("qos__txt", "Name|Priority|Preempt|MaxWall|\nnormal|0|gone||\nq|1|||\n", "QOS", "no table has"),
         ("all__cfg", "Cluster - 'c':QOS='normal,dumped'\nAccount - 'a':MaxJobs=1\n", "QOS", "no table has"),

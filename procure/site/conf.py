@@ -16,12 +16,14 @@ from procure.files.read import as_utf8, is_file, read_bytes
 from procure.site.accounting import SACCTMGR
 from procure.site.network import Network, host_names, is_slurm_topology
 from procure.site.rows import enforced, words
+from procure.text import counted
 
 Record = dict[str, str]
 """One line or block: values by lower-case key; ``_where`` is file and line."""
 
 _PAIR = re.compile(r"(\w+(?:/\w+)?)\s*=\s*(\"[^\"]*\"|\S*(?: (?:sec|min)\b)?)")
 _REASON = re.compile(r"(?m)\bReason=(.*?)(?= (?:Comment|Extra|ResvName|InstanceId|InstanceType)=|$)")
+_MUTE = re.compile(r"^(?!.*(down|drain|fail)).*(\*|not_responding|no_respond)")
 _DEEPEST, _MOST_NODES = 10, 250_000
 
 
@@ -155,6 +157,7 @@ def _note_left_out(found: Configuration) -> None:
     weighed = [at for text, at in weights if "gres/" in text.lower()]
     tracked = "gres/" in get("accountingstoragetres", "").lower()
     version = [int(n) for n in re.findall(r"\d+", get("slurm_version", ""))[:2]]
+    mute = [one for one in found.nodes if _MUTE.search(one.get("state", "").lower())]
     told = [
         ((enforce or shares) and not found.shown_at and "accountingstoragetype" not in found.settings,
          where("accountingstorageenforce", where("priorityweightfairshare", "")), "AccountingStorageType",
@@ -167,6 +170,9 @@ def _note_left_out(found: Configuration) -> None:
          "without FAIR_TREE; it is taken, as by Slurm since 19.05, and FastSchedule is of before 20.02"),
         (held and not enforce and (not version or version >= [23, 2]), held[0]["_where"] if held else "",
          "AllowAccounts", "binds nobody, as in Slurm since 23.02 where AccountingStorageEnforce has no associations"),
+        (mute, mute[0]["_where"] if mute else "", "State",
+         f"{counted(len(mute), 'node')} from {mute[0]['nodename'] if mute else ''} on did not answer (*): in Slurm "
+         "they take no jobs, here they do"),
         (weighed and not tracked, "".join(weighed[:1]), "AccountingStorageTRES",
          "does not name gres/gpu, which weights name: Slurm does not count it, here it counts"),
     ]  # fmt: skip
