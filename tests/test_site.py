@@ -43,7 +43,7 @@ pytestmark = pytest.mark.plain
 
 MANY = int(os.environ.get("PROCURE_TEST_CASES", "20"))
 
-CONF = """ClusterName=lab SelectType=select/cons_tres GresTypes=gpu
+CONF = """ClusterName=lab SelectType=select/cons_tres GresTypes=gpu SelectTypeParameters=CR_Core_Memory
 NodeName=DEFAULT CPUs=8 RealMemory=16000
 NodeName=n[1-3] Feature=ib,old Weight=10
 NodeName=g1 CPUs=16 Gres=gpu:a100:4
@@ -55,7 +55,7 @@ PriorityType=priority/multifactor
 PriorityWeightAge=100
 PriorityDecayHalfLife=7-0
 JobSubmitPlugins=lua
-AccountingStorageEnforce=associations,limits
+AccountingStorageEnforce=associations,limits AccountingStorageType=accounting_storage/slurmdbd
 """
 ACCOUNTS = """add qos part GrpTRES=cpu=20
 add qos long Priority=5 MaxTRESPerUser=cpu=4,mem=2G MaxWall=1-0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -360,7 +361,6 @@ class Site(Settings):
             ("association", [f"{a.account} {a.user} {a.partition}".strip() for a in self.associations]),
             ("reservation", [one.name for one in self.reservations]),
         ):
-            for name in names:
-                if names.count(name) > 1:
-                    raise ValueError(f"{what} {name!r} stands twice")
+            if twice := [name for name, n in Counter(names).items() if n > 1]:
+                raise ValueError(f"{what} {twice[0]!r} stands twice")
         return self

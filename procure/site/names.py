@@ -413,7 +413,8 @@ class Known:
         if not _takes(partition.allow_qos, partition.deny_qos, {qos}):
             return f"partition {partition.name} does not take QOS {qos}"
         above = self._above[account] if site.accounts_hold_below else ()
-        if not _takes(partition.allow_accounts, partition.deny_accounts, {account, *above}):
+        by_account = enforced or not site.accounts_hold_below  # since Slurm 23.02 they hold where associations do
+        if by_account and not _takes(partition.allow_accounts, partition.deny_accounts, {account, *above}):
             return f"partition {partition.name} does not take account {account}"
         if partition.state in ("down", "inactive", "drain"):
             return f"partition {partition.name} is {partition.state}"
