@@ -179,7 +179,8 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
     )
     if asked.gpus_per_task or asked.gpus_per_node:
         return asked
-    if gpus["gpus"] > 1 and not options.keys() & {"ntasks", "nodes", "ntasks-per-node", "cpus-per-task"}:
+    of_tasks = {"ntasks", "nodes", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task"}
+    if gpus["gpus"] > 1 and not options.keys() & of_tasks:
         n = gpus["gpus"]  # sbatch's one task is no bound then: GPUs go wherever they are free, with CPUs on each node
         asked = asked._replace(shape="tasks", n_tasks=n, tasks_per_node=0, gpus_per_task=1)
         return asked._replace(cpus_per_task=max(c // n, 1), mem_mb_per_task=-(-asked.mem_mb_per_task // n))
