@@ -693,7 +693,7 @@ class NaiveSlurm:
                 if rules.bf_max_job_start and started >= rules.bf_max_job_start:
                     break
                 continue
-            if only_now:
+            if only_now or (not rules.assoc_limit_stop and self.over_asked(job)):
                 continue
             if rules.bf_job_part_count_reserve:
                 key = ("reserved", self.jobs["partition"][job])

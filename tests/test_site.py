@@ -30,12 +30,14 @@ from procure.site.model import (
     Priority,
     Qos,
     Reservation,
+    Scheduler,
     Site,
 )
 from procure.site.policy import Slurm
 from procure.site.show import partition_table
 from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
+from procure.site.work import backfill_second, clocked
 from procure.sweep.runner import Bench, simulate_rows
 from procure.tables import JOB, NODE, check
 
@@ -543,6 +545,34 @@ def test_a_limit_of_a_job_counts_the_whole_nodes_that_it_gets(procure, tmp_path,
     assert ("2 jobs set aside: limits leave no room for the whole nodes" in err) == (bound == 3)
     found = pd.read_csv(tmp_path / "s.csv")["start_time"]
     assert [None if pd.isna(start) else start for start in found] == starts
+
+
+def test_a_job_above_a_limit_on_cpus_that_finds_no_nodes_keeps_its_partition(tmp_path):
+    """Slurm compares limits on TRES once it has chosen nodes: a real one said Resources, and blocked the partition."""
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True),),
+        qos=(Qos(name="normal"), Qos(name="few", limits=Limits(grp_tres={"cpu": 6}))),
+        enforce=("limits", "qos"), scheduler=Scheduler(backfill=False),
+    )  # fmt: skip
+    write_site(site, pd.DataFrame({"node_id": ["n1"], "cpus": [8], "mem_mb": 100}), tmp_path / "site")
+    rows = {"job_id": ["a", "b", "c"], "submit_time": [0, 10, 20], "cpus_per_node": [4, 5, 2]}
+    jobs = pd.DataFrame(rows).assign(run_time=100, requested_time=120, n_nodes=1, mem_mb_per_node=0)
+    jobs["qos"] = ["few", "few", "normal"]
+    start = simulate(check(jobs, JOB), read_site(tmp_path / "site").nodes, f"slurm:site={tmp_path / 'site'}").schedule
+    assert start["start_time"].iloc[2] > start["end_time"].iloc[0]
+
+
+def test_backfills_second_is_that_of_the_starts_which_the_log_says_are_its():
+    """Four fifths of five starts or more; where they disagree, or slurmctld's start is unknown, nothing is told."""
+    booted = Latency(booted=1_700_000_000)
+    site = Site(partitions=(Partition(name="p", nodes="ALL"),), scheduler=Scheduler(bf_interval=10), latency=booted)
+    jobs = pd.DataFrame({"start_time": [7, 17, 27, 37, 31, 47], "flags": "SchedBackfill,StartReceived"})
+    assert backfill_second(site, jobs) == 7
+    assert backfill_second(site, jobs.assign(flags="SchedMain")) is None
+    assert backfill_second(site, jobs.assign(start_time=[7, 18, 27, 39, 31, 47])) is None
+    assert backfill_second(site.model_copy(update={"latency": Latency()}), jobs) is None
+    assert clocked(site, 1_700_000_040, 0).latency.clock == pytest.approx(-38.9)
+    assert clocked(site, 1_700_000_040, 1).latency.clock == pytest.approx(-38.5)
 
 
 def test_bought_nodes_join_partitions_and_get_features(tmp_path):

@@ -357,7 +357,7 @@ def backfill(own):
                 break
             continue
         partition = jobs.partition[job]
-        reserves = not only_now
+        reserves = not only_now and (rules.limit_stops or not over_asked(own, job))
         if rules.bf_partition_reserves and reserves:
             reserves = work.partition_reserved[partition] < rules.bf_partition_reserves
             work.partition_reserved[partition] += int(reserves)

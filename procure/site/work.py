@@ -31,6 +31,8 @@ BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
 BEYOND = 82
 """ms by which a job is over later than its run time after the moment of its start: Slurm begins and ends a sleep."""
+_EARLY = 1.1
+"""s after the boot, where backfill comes in the same second."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -329,7 +331,7 @@ def clocked(site: Site, began: int, backfill: int | None) -> Site:
     if booted is None or not began:
         return site
     after = -1 if backfill is None else (backfill - booted) % site.scheduler.bf_interval
-    started = {0: 0.95, 1: 1.55}.get(after, STARTED)
+    started = _EARLY if after == 0 else STARTED
     period = math.lcm(site.priority.calc_period, site.scheduler.bf_interval, site.scheduler.sched_interval)
     clock = -((began - booted - started) % period)
     return site.model_copy(update={"latency": site.latency.model_copy(update={"clock": clock})})
