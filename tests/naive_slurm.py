@@ -12,7 +12,7 @@ import math
 from itertools import pairwise
 
 from procure.site.layout import ALL_MEMORY, WHOLE, Layout
-from procure.site.limits import DIFFERENT, MINUTES, RUN_MINUTES, USED
+from procure.site.limits import ALONE, DIFFERENT, MINUTES, RUN_MINUTES, USED
 from procure.site.model import Site
 from procure.site.names import DOWN, DRAINED
 
@@ -519,14 +519,21 @@ class NaiveSlurm:
 
     # ------------------------------------------------------------------ hold-back
     def held(self, job: int) -> bool:
-        """resource_limits: a job waits while starting it would exceed a limit."""
+        """acct_policy, before nodes are looked for: limits of jobs, licences and what was used so far."""
         array = self.jobs["array"][job]
         if array >= 0:
             most = self.layout.jobs.array_limit[array]
             if most and self.array_running[array] >= most:
                 return True
+        return self.exceeds(job, self.rows_of(job, late=False), self.layout.limits.asked)
+
+    def rows_of(self, job: int, late: bool) -> list[int]:
+        """Return a job's limits: those on TRES are compared once nodes were chosen, the others before."""
         limits = self.layout.limits
-        return self.exceeds(job, range(limits.first[job], limits.first[job + 1]), limits.asked)
+        return [i for i in range(limits.first[job], limits.first[job + 1]) if bool(limits.late[limits.row[i]]) == late]
+
+    def over_asked(self, job: int) -> bool:
+        return self.exceeds(job, self.rows_of(job, late=True), self.layout.limits.asked)
 
     def exceeds(self, job: int, rows, amounts) -> bool:
         """Say whether a job would exceed one of the limits on sums if it counted for so much."""
@@ -536,7 +543,7 @@ class NaiveSlurm:
             row, amount, bound = limits.row[i], float(amounts[i]), limits.bound[limits.row[i]]
             if limits.kind[row] == DIFFERENT:
                 continue
-            used = self.used[row]
+            used = 0.0 if limits.kind[row] == ALONE else self.used[row]
             minutes = (self.run_until[row] - used * self.now) / 60 + amount * limit / 60
             if limits.kind[row] == RUN_MINUTES:
                 value = minutes
@@ -609,7 +616,8 @@ class NaiveSlurm:
                 self.begin(job, nodes)
                 rejected_array = -1
                 continue
-            self.preempt(job, closed)
+            if not self.over_asked(job):
+                self.preempt(job, closed)
             if reservation >= 0:
                 blocked_reservations.add(reservation)
             elif not self.may_overtake(job):
@@ -625,7 +633,7 @@ class NaiveSlurm:
         whole = [i for i in range(limits.first[job], limits.first[job + 1]) if limits.amount[i] != limits.asked[i]]
         for i in whole if nodes is not None else ():
             self.amount[i] = float(sum(self.totals[0][node] for node in nodes))
-        if nodes is not None and self.exceeds(job, whole, self.amount):
+        if nodes is not None and self.exceeds(job, self.rows_of(job, late=True), self.amount):
             return True
         of = {other: limits.row[limits.first[other] : limits.first[other + 1]].tolist() for other in [job, *self.bound]}
         for row in of[job]:
@@ -670,6 +678,8 @@ class NaiveSlurm:
             start, nodes, now, closed = found
             if self.jobs["whole"][job] == WHOLE:  # Slurm 22.05 counts their CPUs into the job's size from then on
                 self.more_cpus[job] = sum(self.totals[0][node] - self.jobs["cpus"][job] for node in nodes)
+            if closed is not None and self.over_asked(job):
+                continue
             if closed is not None:
                 self.preempt(job, closed)
             if now and self.over_chosen(job, nodes):
@@ -683,7 +693,7 @@ class NaiveSlurm:
                 if rules.bf_max_job_start and started >= rules.bf_max_job_start:
                     break
                 continue
-            if only_now:
+            if only_now or (not rules.assoc_limit_stop and self.over_asked(job)):
                 continue
             if rules.bf_job_part_count_reserve:
                 key = ("reserved", self.jobs["partition"][job])
@@ -852,7 +862,8 @@ class NaiveSlurm:
     def choose(self, job, closed, free, n_on, only=None):
         """cons_tres: the lowest weight, the run of neighbours with the fewest free CPUs, of it the first nodes.
 
-        A job that asks for one node more, and for no GPU, takes the fullest of that run, as a real Slurm was seen to.
+        A job that asks for one node more, and for no GPU of each node, takes the fullest of that run: seen of a
+        real Slurm.
         """
         places = self.layout.places
         place = self.jobs["place"][job]
@@ -917,7 +928,7 @@ class NaiveSlurm:
                 return (weight[run[0]], not enough, cpus if enough else -cpus, run[0])
 
             best = min(runs, key=fit)
-            fullest = need == 1 and not any(asked[job] for asked in self.requests[2 : self.n_pools])
+            fullest = need == 1 and not self.jobs["in_order"][job]
             taken += sorted(best, key=lambda node: (left[node] if fullest else 0, node))[:need]
             runs.remove(best)
         return sorted(taken)

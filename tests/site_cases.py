@@ -200,6 +200,8 @@ def _all_memory(rng, settings, jobs, nodes):
         each.model_copy(update={"billing_weights": billed}) for each in settings["partitions"]
     )
     settings["qos"] = (Qos(name="normal", limits=Limits(grp_tres={"cpu": int(nodes["cpus"].max() * 2)})),)
+    if rng.random() < 0.5:
+        settings["qos"][0].limits.max_tres_per_job["cpu"] = int(nodes["cpus"].max() * 3 // 2)
 
 
 def _large(rng, settings, jobs, nodes):

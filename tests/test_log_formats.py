@@ -65,6 +65,21 @@ SLURMDBD = (
     "gpu:a100:2\n"
     "6,0,4294967294,77,8,4000,1,n1,4,120,1704186000,0,0,1704186100,,,\n"
 )
+_HEAD = SLURMDBD.splitlines()[0].split(",")
+DUMP = (
+    "-- MySQL dump 10.13\nCREATE TABLE `lab_job_table` (\n"
+    + "".join(f"  `{name}` int(10) NOT NULL,\n" for name in [*_HEAD, "account", "submit_line"])
+    + "  KEY (`id_job`)\n) ENGINE=InnoDB;\nINSERT INTO `lab_job_table` VALUES (5,0,4294967294,77,8,4100,1,'n1',3,"
+    "120,1704186000,1704186060,1704186600,1704190200,'1=8,4=1','1=8','gpu:a100:2','o\\'neil','sbatch -N 1 a),(b'),"
+    "(6,0,4294967294,77,8,4000,1,'n1',4,120,1704186000,0,0,1704186100,'','',NULL,'x','');\n"
+)
+JOBCOMP = (
+    "JobId=5 UserId=ann(1001) GroupId=g(100) Name=my job JobState=COMPLETED Partition=p TimeLimit=120 "
+    "StartTime=2024-01-02T09:10:00 EndTime=2024-01-02T10:10:00 NodeList=n[1-2] NodeCnt=2 ProcCnt=16 WorkDir=/h/a=b "
+    "ReservationName= Tres=cpu=16,mem=32000M,node=2,gres/gpu=2 Account=a QOS=normal WcKey= Cluster=c "
+    "SubmitTime=2024-01-02T09:00:00 EligibleTime=2024-01-02T09:00:00 ArrayJobId=4 ArrayTaskId=1 ExitCode=0:0 \n"
+)
+REPORTING = "1704186000:new_job:1704186000:51:-1:NONE:x:ann:g::d:sge:9\n1704186060:host:h1:1:X:c=1\n1704190200:acct:"
 ADA = ["ann", 3600, 0, 1, 4, 2000, 1]
 FIGURES = [
     "job_id",
@@ -153,6 +168,15 @@ FIGURES = [
          [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
         ("slurmdbd", SLURMDBD.replace("9223372036854779908", "-9223372036854771708").replace("nodelist,", "")
          .replace(",n1,", ","), [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
+        ("slurmdbd", DUMP, [["5", "77", 3600, 7200, 1, 8, 4100, 2]]),
+        ("slurmdbd", SLURMDBD.replace("nodes_alloc,", "").replace(",1,n1,", ',"n[1-2]",').replace(",4=1", ""),
+         [["5", "77", 3600, 7200, 2, 4, 4 * 4100, 1]]),
+        ("jobcomp", JOBCOMP, [["4_1", "ann", 3600, 7200, 2, 8, 16_000, 1]]),
+        ("jobcomp", JOBCOMP.replace("Tres=cpu=16,mem=32000M,node=2,gres/gpu=2", "Gres=gpu:2"),
+         [["4_1", "ann", 3600, 7200, 2, 8, 0, 2]]),  # of each node
+        ("sge", REPORTING + SGE.splitlines()[1] + "\n", [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("pbs", TORQUE.replace("b1/0+b1/1+b2/0+b2/1", '"R00-M0-128"').replace("ncpus=1", "ncpus=8192")
+         .replace("nodes=2:big:ppn=2", "nodect=128"), [["9.m", "bob", 100, 7200, 128, 64, 0, 0]]),  # of Cobalt
     ],
 )  # fmt: skip
 def test_a_log_is_told_and_read(tmp_path, name, text, rows):
@@ -668,3 +692,160 @@ def test_the_tasks_of_a_pending_array_of_slurmdbd(tmp_path):
     text = f"{head},array_task_str\n{row.replace('6,0,', '6,6,')},4-6%2\n".replace(",4,120,", ",0,120,")
     (tmp_path / "log.csv").write_text(text.replace(",0,1704186100,", ",0,0,"))
     assert import_log(tmp_path / "log.csv", keep_unfinished=True).jobs["job_id"].tolist() == ["6_4", "6_5", "6_6"]
+
+
+def test_a_table_in_parquet_is_read_by_the_columns_that_are_named(tmp_path):
+    """Lists elsewhere do no harm; rows that were chosen keep their own texts; what is no job table is told how to."""
+    path = tmp_path / "log.parquet"
+    frame = pd.DataFrame(
+        {"s": 1704186000, "b": 1704186600, "e": 1704190200, "c": [4, 8], "who": ["ann", "bob"],
+         "cpus_per_task": ["1", "2"], "nodes": [["1", "2"], ["3"]]}, index=pd.Index([7, 0], name="job_id"),
+    )  # fmt: skip
+    columns = {"submit_time": "s", "start_time": "b", "end_time": "e", "cpus_per_node": "c", "user": "who"}
+    for one in (frame, frame.rename_axis(None)):
+        one.to_parquet(path)
+        found = import_log(path, columns=columns).jobs
+        assert found[["user", "cpus_per_node"]].to_numpy().tolist() == [["ann", 4], ["bob", 8]]
+        assert found["job_id"].tolist() == (["7", "0"] if one is frame else ["1", "2"])
+    with pytest.raises(TableError, match="column nodes holds lists"):
+        import_log(path, columns=columns | {"n_nodes": "nodes"})
+    with pytest.raises(TableError, match=r"nodes holds lists.*--column submit_time=COLUMN"):
+        import_log(path)
+    pd.DataFrame({"JobID": ["1", "1.0"], "User": ["ann", None], "Submit": ["2024-01-02T09:00:00"] * 2,
+                  "Start": ["2024-01-02T09:10:00"] * 2, "End": ["2024-01-02T10:10:00"] * 2, "ReqCPUS": [4, 4],
+                  "NNodes": [2.0, 1.0]}).to_parquet(path)  # fmt: skip
+    assert import_log(path).jobs[FIGURES[:6]].to_numpy().tolist() == [["1", "ann", 3600, 0, 2, 2]]
+
+
+def test_what_is_counted_by_names_and_by_numbers(tmp_path):
+    """Nodes by their list where no column counts them, users by their number where none names them."""
+    times = "1704186000|1704186600|1704190200"
+    found = sacct(tmp_path, f"1|77|{times}|64|c[1-4]", f"2|78|{times}|16|c1",
+                  header="JobID|UID|Submit|Start|End|AllocCPUS|NodeList").jobs  # fmt: skip
+    assert found[FIGURES[:6]].to_numpy().tolist() == [["1", "77", 3600, 0, 4, 16], ["2", "78", 3600, 0, 1, 16]]
+    (tmp_path / "log.csv").write_text(
+        f"s,b,e,c,n\n{times.replace('|', ',')},64,\"c[1-4]\"\n{times.replace('|', ',')},16,\"['c1', 'c2']\"\n"
+    )
+    columns = {"submit_time": "s", "start_time": "b", "end_time": "e", "cpus_per_node": "c::job", "node_ids": "n"}
+    found = import_log(tmp_path / "log.csv", columns=columns).jobs
+    assert found[["n_nodes", "cpus_per_node", "node_ids"]].to_numpy().tolist() == [
+        [4, 16, "c1,c2,c3,c4"],
+        [2, 8, "c1,c2"],
+    ]
+
+
+def test_units_of_a_csv(tmp_path):
+    """Thousandths of CPUs and GPUs, times in parts of seconds, memory with its unit; decimal commas are refused."""
+    path = tmp_path / "log.csv"
+    path.write_text("s,b,e,c,g,m\n1704186000007,1704186600001,1704190200000,12000,460,16 GB\n"
+                    "1704186000007,1704186600001,1704190200000,500,0,16Gi\n")  # fmt: skip
+    columns = {"submit_time": "s:ms", "start_time": "b:ms", "end_time": "e:ms", "cpus_per_node": "c:milli",
+               "gpus_per_node": "g:milli", "mem_mb_per_node": "m"}  # fmt: skip
+    found = import_log(path, columns=columns)
+    assert found.jobs[FIGURES[2:]].to_numpy().tolist() == [[3600, 0, 1, 12, 16_000, 1], [3600, 0, 1, 1, 17_180, 0]]
+    assert found.jobs["submit_time"].tolist() == [1704186000] * 2
+    with pytest.raises(TableError, match=r"column s: '1704186000007' is not a time.*:ms"):
+        import_log(path, columns=columns | {"submit_time": "s"})
+    path.write_text("s;r;c\n1704186000;1,5;4\n")
+    with pytest.raises(TableError, match=r"'1,5' is not a number; write 1\.5"):
+        import_log(path, columns={"submit_time": "s", "run_time": "r:h", "cpus_per_node": "c"})
+
+
+def test_what_stands_around_a_table(tmp_path):
+    """Comments, what a login prints, another delimiter, names in Latin-1; a table cut by its own commas is told why."""
+    path = tmp_path / "log.csv"
+    columns = {"submit_time": "s", "run_time": "r", "cpus_per_node": "c", "user": "u"}
+    for head in ("s|r|c|u", "# of 2024, by me\n#\ns|r|c|u", "# of 2024\n#s|r|c|u"):
+        path.write_bytes(f"{head}\n1704186000|9|4|H\xe9l\xe8ne\n".encode("latin-1"))
+        assert import_log(path, columns=columns).jobs["user"].tolist() == ["H\xe9l\xe8ne"]
+    row = "1|a|1704186000|1704186600|1704190200|COMPLETED|02:00:00|4|8G|1|01:00:00"
+    path.write_text(f"Welcome, JobID 5 | ran\n***\n{SACCT}\n{row}\n")
+    found = import_log(path)
+    assert len(found.jobs) == 1 and any("2 lines before the header" in note for note in found.notes)
+    with pytest.raises(TableError, match=r"row 1: 13 fields where the header has 12; .*--parsable2"):
+        sacct(tmp_path, f"{row},c[1,2]".replace("|", ","), header=f"{SACCT},NodeList".replace("|", ","))
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("---\njobs:\n  - job_id: 5\n", "YAML"),
+        (
+            "   JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)\n 5 b x a R 1:00 2 n1\n",
+            "squeue",
+        ),
+        ("Job Id: 1.srv\n    Job_Name = x\n", "server_priv/accounting"),
+        ('{\n "timestamp":1,\n "pbs_version":"22",\n "Jobs":{"1.srv":{}}}', "server_priv/accounting"),
+        ("======\nqname        all.q\nhostname     h1\n", "common/accounting"),
+        ("\nAccounting information about jobs that are: \n  - submitted by all users.\n", "lsb.acct"),
+        ('"JOB_FINISH2" "10.1" 1555144809 1219 38 "userId" "505"\n', "lsb.acct"),
+        ("000 (009.000.000) 2024-01-02 09:00:00 Job submitted from host: <10.0.0.1>\n...\n", "condor_history -json"),
+        ("ClusterId ProcId Owner QDate JobStartDate\n9 0 ann 1704186000 1704186600\n", "condor_history -json"),
+        ("+--------+----------+\n| id_job | cpus_req |\n+--------+----------+\n", "mysql --batch"),
+        ("JobId=5 JobName=x\n   UserId=ann(1001) GroupId=g(100)\n", "scontrol"),
+        ('{"apiVersion": "v1", "items": [], "kind": "List"}', "its keys are apiVersion, items, kind"),
+        ('[{"status": "Pass", "vc": "e", "attempts": []}]', "its keys are status, vc, attempts"),
+        ("a b c\n1 2 3\n", "--column FIELD=COLUMN"),
+        ("INSERT INTO `c_job_table` VALUES (1,2,'x');\n", "complete-insert"),
+        ("PAR1\0\0", "NAME.parquet"),
+    ],
+)
+def test_what_is_known_but_not_read_is_named_with_the_way_on(tmp_path, text, word):
+    (tmp_path / "log").write_text(text)
+    with pytest.raises(TableError, match=word):
+        import_log(tmp_path / "log")
+
+
+def test_swf_of_the_grid_workload_archive(tmp_path):
+    """Comments begin with #, and users, groups and queues have names; a line of JSON is a job."""
+    (tmp_path / "log.gwf").write_text(
+        "# GWA-T-1\n# UnixStartTime: 1106784000\n0 0 7 3600 16 -1 -1 16 7200 -1 1 U1 G1 E1 q P1 S1 S1 UNITARY -1\n"
+        "1 0 7 3600 16 -1 -1 16 7200 -1 1 -1 G1 E1 q P1 S1 S1 UNITARY -1\n"
+    )
+    jobs = import_log(tmp_path / "log.gwf").jobs
+    assert jobs["submit_time"].tolist() == [1106784000] * 2
+    assert jobs[["user", "account", "partition", "run_time"]].to_numpy().tolist() == [
+        ["U1", "G1", "q", 3600],
+        ["", "G1", "q", 3600],
+    ]
+    time = {"submission": 1704186000, "start": 1704186600, "end": 1704190200}
+    job = {"job_id": 5, "nodes": "n1", "allocation_nodes": 1, "time": time, "required": {"CPUs": 4}}
+    (tmp_path / "log").write_text("\n".join(json.dumps(job | {"job_id": n}) for n in (5, 6)))
+    assert import_log(tmp_path / "log").jobs["job_id"].tolist() == ["5", "6"]
+
+
+def test_what_a_csv_says_of_a_whole_job(tmp_path):
+    """TRES and CPUs of all nodes, tasks beside CPUs, dates of zeros and dashes, lists of nodes with other marks."""
+    path, line = tmp_path / "log.csv", "1704186000,1704186600,1704190200"
+    columns = {"submit_time": "s", "start_time": "b", "end_time": "e", "cpus_per_node": "c", "n_nodes": "n"}
+    path.write_text(f's,b,e,c,n,g\n{line},16,4,"cpu=64,gres/gpu=16,mem=100G,node=4"\n')
+    assert import_log(path, columns=columns | {"gpus_per_node": "g"}).jobs["gpus_per_node"].tolist() == [4]
+    path.write_text("s,b,e,c,n\n" + "".join(f"{line},{64 * n},{n}\n" for n in range(1, 12)))
+    assert any("c::job" in one for one in import_log(path, columns=columns).warnings)
+    assert not any("::job" in one for one in import_log(path, columns=columns | {"cpus_per_node": "c::job"}).warnings)
+    path.write_text(f"s,b,e,c,n,n_tasks\n{line},64,2,1\n{line},64,2,128\n{line},64,2,48\n")
+    assert import_log(path, columns=columns).jobs["cpus_per_task"].tolist() == [128, 1, 3]
+    path.write_text(
+        f"s,b,e,c,m,l\n{line},4,0,-\n2024-01-02 09:00:00,0000-00-00 00:00:00,-,4,-,c1+c2|c3\n{line},4,-,c1+c2|c3\n"
+    )
+    del columns["n_nodes"]
+    found = import_log(path, columns=columns | {"mem_mb_per_node": "m", "node_ids": "l"})
+    assert found.dropped == {"never started": 2} and found.jobs["node_ids"].tolist() == ["c1,c2,c3"]
+    assert import_log(path, columns=columns | {"mem_mb_per_node": "m"}).jobs["mem_mb_per_node"].tolist() == [0, 0]
+
+
+def test_what_stands_beside_the_figures(tmp_path):
+    """What a job of PBS waits for, rows of a dump on lines of their own, and limits whose unit is a guess."""
+    (tmp_path / "log").write_text(TORQUE + TORQUE.replace(";9.m;user", ";10.m;depend=afterok:9.m@m user"))
+    assert import_log(tmp_path / "log").jobs["dependency"].tolist() == ["", "afterok:9.m"]
+    (tmp_path / "log").write_text(DUMP.replace("VALUES (", "VALUES\n(").replace("),(6,", "),\n(6,"))
+    assert import_log(tmp_path / "log").dropped == {"never started": 1}
+    (tmp_path / "log").write_text(DUMP[:-20])
+    with pytest.raises(TableError, match=r"line 24: .* was the dump cut"):
+        import_log(tmp_path / "log")
+    row = "1|a|1704186000|1704186600|1704190200|COMPLETED|7200|4|8G|1|01:00:00"
+    found = sacct(
+        tmp_path, f"{row}|cpu=4,license/a=2,license/b@s=1,node=1", f"2{row[1:]}|", header=f"{SACCT}|ReqTRES"
+    ).jobs
+    assert found["licenses"].tolist() == ["a:2,b@s:1", ""]
+    assert any("column Timelimit are minutes" in note for note in sacct(tmp_path, row).notes)

@@ -30,12 +30,14 @@ from procure.site.model import (
     Priority,
     Qos,
     Reservation,
+    Scheduler,
     Site,
 )
 from procure.site.policy import Slurm
 from procure.site.show import partition_table
 from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
+from procure.site.work import backfill_second, clocked
 from procure.sweep.runner import Bench, simulate_rows
 from procure.tables import JOB, NODE, check
 
@@ -43,7 +45,7 @@ pytestmark = pytest.mark.plain
 
 MANY = int(os.environ.get("PROCURE_TEST_CASES", "20"))
 
-CONF = """ClusterName=lab SelectType=select/cons_tres GresTypes=gpu
+CONF = """ClusterName=lab SelectType=select/cons_tres GresTypes=gpu SelectTypeParameters=CR_Core_Memory
 NodeName=DEFAULT CPUs=8 RealMemory=16000
 NodeName=n[1-3] Feature=ib,old Weight=10
 NodeName=g1 CPUs=16 Gres=gpu:a100:4
@@ -55,7 +57,7 @@ PriorityType=priority/multifactor
 PriorityWeightAge=100
 PriorityDecayHalfLife=7-0
 JobSubmitPlugins=lua
-AccountingStorageEnforce=associations,limits
+AccountingStorageEnforce=associations,limits AccountingStorageType=accounting_storage/slurmdbd
 """
 ACCOUNTS = """add qos part GrpTRES=cpu=20
 add qos long Priority=5 MaxTRESPerUser=cpu=4,mem=2G MaxWall=1-0
@@ -520,6 +522,57 @@ def test_jobs_of_a_reservation_that_is_over_are_named(procure, tmp_path):
     started = pd.read_csv(tmp_path / "schedule.csv").dropna(subset="start_time")
     assert started["job_id"].tolist() == ["a", "c"]
     assert json.loads(out)["n_unrunnable"] == 2
+
+
+@pytest.mark.parametrize("bound, starts", [(4, [1, 1, 102]), (3, [None, 1, None])])
+def test_a_limit_of_a_job_counts_the_whole_nodes_that_it_gets(procure, tmp_path, bound, starts):
+    """A job of 2 CPUs that takes its node whole gets under a limit of 4 the node of 4, and never the one of 12."""
+    users = [Association(account="x"), Association(account="x", user="other")]
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True, oversubscribe="exclusive"),),
+        qos=(Qos(name="normal"),),
+        associations=(*users, Association(account="x", user="u", limits=Limits(max_tres_per_job={"cpu": bound}))),
+        enforce=("associations", "limits"),
+    )
+    write_site(site, pd.DataFrame({"node_id": ["n1", "n2"], "cpus": [4, 12], "mem_mb": 100}), tmp_path / "site")
+    rows = {"job_id": ["a", "b", "c"], "submit_time": [0, 0, 5], "run_time": [100, 50, 50], "user": ["u", "other", "u"]}
+    jobs = pd.DataFrame(rows).assign(requested_time=120, n_nodes=1, cpus_per_node=2, mem_mb_per_node=0, account="x")
+    jobs.to_csv(tmp_path / "jobs.csv", index=False)
+    code, _, err = procure(
+        "simulate", "--jobs", tmp_path / "jobs.csv", "--site", tmp_path / "site", "--schedule", tmp_path / "s.csv"
+    )
+    assert code == 0
+    assert ("2 jobs set aside: limits leave no room for the whole nodes" in err) == (bound == 3)
+    found = pd.read_csv(tmp_path / "s.csv")["start_time"]
+    assert [None if pd.isna(start) else start for start in found] == starts
+
+
+def test_a_job_above_a_limit_on_cpus_that_finds_no_nodes_keeps_its_partition(tmp_path):
+    """Slurm compares limits on TRES once it has chosen nodes: a real one said Resources, and blocked the partition."""
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True),),
+        qos=(Qos(name="normal"), Qos(name="few", limits=Limits(grp_tres={"cpu": 6}))),
+        enforce=("limits", "qos"), scheduler=Scheduler(backfill=False),
+    )  # fmt: skip
+    write_site(site, pd.DataFrame({"node_id": ["n1"], "cpus": [8], "mem_mb": 100}), tmp_path / "site")
+    rows = {"job_id": ["a", "b", "c"], "submit_time": [0, 10, 20], "cpus_per_node": [4, 5, 2]}
+    jobs = pd.DataFrame(rows).assign(run_time=100, requested_time=120, n_nodes=1, mem_mb_per_node=0)
+    jobs["qos"] = ["few", "few", "normal"]
+    start = simulate(check(jobs, JOB), read_site(tmp_path / "site").nodes, f"slurm:site={tmp_path / 'site'}").schedule
+    assert start["start_time"].iloc[2] > start["end_time"].iloc[0]
+
+
+def test_backfills_second_is_that_of_the_starts_which_the_log_says_are_its():
+    """Four fifths of five starts or more; where they disagree, or slurmctld's start is unknown, nothing is told."""
+    booted = Latency(booted=1_700_000_000)
+    site = Site(partitions=(Partition(name="p", nodes="ALL"),), scheduler=Scheduler(bf_interval=10), latency=booted)
+    jobs = pd.DataFrame({"start_time": [7, 17, 27, 37, 31, 47], "flags": "SchedBackfill,StartReceived"})
+    assert backfill_second(site, jobs) == 7
+    assert backfill_second(site, jobs.assign(flags="SchedMain")) is None
+    assert backfill_second(site, jobs.assign(start_time=[7, 18, 27, 39, 31, 47])) is None
+    assert backfill_second(site.model_copy(update={"latency": Latency()}), jobs) is None
+    assert clocked(site, 1_700_000_040, 0).latency.clock == pytest.approx(-38.9)
+    assert clocked(site, 1_700_000_040, 1).latency.clock == pytest.approx(-38.5)
 
 
 def test_bought_nodes_join_partitions_and_get_features(tmp_path):

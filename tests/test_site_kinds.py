@@ -69,6 +69,7 @@ def test_node_sets_are_resolved(site):
         ("CPUs=0 Sockets=2 CoresPerSocket=10 ThreadsPerCore=0", (20, 1)),
         ("CPUTot=40 CPUEfctv=36 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=2", (36, 2)),
         ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CpuSpecList=0-1,20,21", (36, 2)),
+        ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=5 CpuSpecList=0-1,20,21", (36, 2)),
     ],
 )
 def test_usable_cpus_and_threads(site, line, cpus):
@@ -101,7 +102,7 @@ def test_lines_are_joined_as_slurm_joins_them(site):
 def test_other_files_are_known_or_named(site):
     """plugstack.conf is no slurm.conf; what is none of Slurm's is named, and what is unknown in a line, too."""
     found = site(
-        NODES + "PartitionName=p Nodes=ALL NewThing=3 JobDefaults=DefCpuPerGPU=8\nNewSetting=5\nMailProg=/bin/true\n",
+        NODES + "PartitionName=p Nodes=ALL NewThing=3 AllowGroups=staff\nNewSetting=5\nMailProg=/bin/true\n",
         plugstack__conf="include /etc/x/*.conf\n", notes__txt="hello\n",
     )  # fmt: skip
     told = document(found)
@@ -110,7 +111,7 @@ def test_other_files_are_known_or_named(site):
     where = ("slurm.conf", 5)
     assert {
         ("partition p newthing", *where),
-        ("partition p jobdefaults", *where),
+        ("partition p allowgroups", *where),
         ("newsetting", "slurm.conf", 6),
     } <= lines
     assert not any("mailprog" in one for one, *_ in lines)
@@ -267,8 +268,6 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (f"SelectTypeParameters=CR_Core,CR_ONE_TASK_PER_CORE\nNodeName=n1 CPUs=8 ThreadsPerCore=2\n{ALL}",
          "SelectTypeParameters cr_one_task_per_core", "core"),
         (f"TopologyPlugin=topology/tree\n{NODES}{ALL}", "TopologyPlugin", "missing"),
-        (f"DefCpuPerGPU=4\n{NODES}{ALL}", "defcpupergpu", "GPU"),
-        (NODES + "PartitionName=p Nodes=ALL DefMemPerGPU=9\n", "partition p defmempergpu", "GPU"),
         (NODES + "PartitionName=p Nodes=ALL OverSubscribe=FORCE:4\n", "partition p OverSubscribe", "share"),
         (NODES + "PartitionName=p Nodes=ALL AllowQos+=x\n", "AllowQos+=x", "not a setting"),
         (f"NodeName=n[1-4] TO_BE_FILLED CPUs=8\n{ALL}", "TO_BE_FILLED", "not a setting"),
@@ -289,6 +288,13 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (NODES + "PartitionName=p Nodes=ALL OverTimeLimit=UNLIMITED\n", "partition p overtimelimit", "limit"),
         (NODES + "PartitionName=p Nodes=ALL Exclusive=USER\n", "partition p exclusive", "only NODE"),
         (f"PriorityWeightAge=5\n{NODES}{ALL}", "PriorityType", "basic"),
+        (f"AccountingStorageEnforce=limits\n{NODES}{ALL}", "AccountingStorageType", "slurmdbd is taken"),
+        (f"SelectTypeParameters=\n{NODES}{ALL}", "SelectTypeParameters", "not given"),
+        (f"SelectTypeParameters=CR_Memory\n{NODES}{ALL}", "SelectTypeParameters", "does not start"),
+        (f"FastSchedule=1\nPriorityWeightFairshare=5\n{NODES}{ALL}", "PriorityFlags", "FAIR_TREE"),
+        (NODES + "PartitionName=p Nodes=ALL AllowAccounts=a\n", "AllowAccounts", "binds nobody"),
+        (NODES + "PartitionName=p Nodes=ALL TRESBillingWeights=GRES/gpu=9\n", "AccountingStorageTRES", "does not name"),
+        (f"PriorityWeightTRES=GRES/gpu=9\n{NODES}{ALL}", "AccountingStorageTRES", "does not name"),
         (f"AccountingStorageType=accounting_storage/none\nPriorityWeightFairshare=5\n{NODES}{ALL}",
          "priorityweightfairshare", "no effect"),
     ],
@@ -333,7 +339,11 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("node__txt", "NodeName=n1 CPUTot=99 RealMemory=8000 State=IDLE\n", "CPUs, RealMemory", "count here"),
         ("resv__txt", RESERVATION + "Flags=TIME_FLOAT\n", "reservation r", "ever later"),
         ("resv__txt", RESERVATION + "Flags=PURGE_COMP=00:05:00\n", "reservation r", "nobody uses"),
+        ("node__txt", "NodeName=m CPUTot=8 RealMemory=8000 State=IDLE*\n", "State", "1 node from m on did not answer"),
         ("resv__txt", RESERVATION + "MaxStartDelay=9\n", "reservation r maxstartdelay", "not known"),
+        ("qos__txt", "Name|Priority|Preempt|MaxWall|\nnormal|0|gone||\nq|1|||\n", "QOS", "no table has"),
+        ("all__cfg", "Cluster - 'c':QOS='normal,dumped'\nAccount - 'a':MaxJobs=1\n", "QOS", "no table has"),
+        ("slurmdbd__conf", "PurgeJobAfter=6months\nDbdHost=h\n", "slurmdbd purgejobafter", "gone from sacct"),
     ],
 )  # fmt: skip
 def test_what_the_database_says_beyond_the_model_is_named(site, name, text, setting, word):
@@ -387,6 +397,8 @@ def test_what_slurm_does_not_start_with_is_refused(site):
         site(NODES + "PartitionName=default Nodes=ALL\n")
     with pytest.raises(TableError, match=r"cpuspeclist: 'a' was given; a number"):
         site("NodeName=n1 CPUs=8 CpuSpecList=a RealMemory=9\n" + ALL)
+    with pytest.raises(TableError, match=r"n1 would have 0 CPUs"):
+        site("NodeName=n1 CPUs=8 CoreSpecCount=8 RealMemory=9\n" + ALL)
     with pytest.raises(TableError, match=r"slurm.conf:5, partition p lln: 'on' was given; YES or NO"):
         site(NODES + "PartitionName=p Nodes=ALL LLN=on\n")
 
@@ -615,12 +627,29 @@ def test_minus_one_takes_back_and_plus_adds(site):
     assert not [one for one in found.not_understood if one.effect == "not read"]
 
 
+def test_a_script_that_hides_what_it_says(site):
+    """Where its answers go is no name; a variable may hold the command, as in the simulators' scripts."""
+    script = "SACCTMGR=/opt/bin/sacctmgr\n$SACCTMGR -i add qos a set priority=9 >/dev/null 2>&1 || true\n"
+    script += "${SACCTMGR} -i add account x fairshare=3 &> /tmp/log\n$ sacctmgr -i add account y fairshare=4\n"
+    found = site(NODES + ALL, make__sh=script).rules
+    assert [(one.name, one.priority) for one in found.qos] == [("normal", 0), ("a", 9)]
+    assert [one.shares for one in found.associations if one.account in "xy"] == [3, 4]
+    assert not [one for one in found.not_understood if one.setting != "file"]
+
+
 def test_a_dump_that_adds_qos(site):
     """QOS+=long beside the QOS of root; a cluster with nothing behind its colon."""
     text = "Cluster - 'c':\nParent - 'root'\nAccount - 'a':Fairshare=1:QOS+=long\n"
     found = site(NODES + ALL, all__cfg=text).rules
     assert [one.qos for one in found.associations if one.account == "a"] == [("normal", "long")]
     assert "cluster" not in {one.setting for one in found.not_understood}
+    # ColdFront's of a whole cluster, in a file that others name accounts.conf
+    found = site(
+        NODES + ALL, all__cfg="", accounts__conf="Cluster - 'c':DefaultQOS='b':QOS+=b,x\nAccount - 'a'\n"
+    ).rules
+    assert [(one.qos, one.default_qos) for one in found.associations if one.account == "root"] == [
+        (("normal", "b", "x"), "b")
+    ]
 
 
 @pytest.mark.parametrize(("version", "below"), [("22.05.8", False), ("23.02.1", True), ("", True)])
@@ -646,6 +675,60 @@ def test_files_that_others_include(site, tmp_path):
     assert found.rules.licenses == {"x": 5, "y": 1} and not found.rules.not_understood
 
 
+def test_lists_and_values_as_slurm_takes_them(site):
+    """Commas too many, limits in whole minutes, == as simulators write it, old names of limits."""
+    found = site(
+        f"SchedulerParameters==bf_max_job_user=20,bf_max_job_test=0\nAccountingStorageEnforce=wckeys\n{NODES}"
+        "PartitionName=p Nodes=n1,,n2, Default=YES MaxTime=30:30\nPartitionName=q Nodes=n1\n",
+        qos__txt="Name|GrpCPURunMins|GrpMem|\nnormal|9|5|\n",
+    ).rules
+    assert found.partitions[0].max_time == 1860
+    assert (found.scheduler.bf_max_job_user, found.scheduler.bf_max_job_test) == (20, 500)
+    assert found.enforce == ("associations",)
+    assert found.qos[0].limits == Limits(grp_tres={"mem": 5}, grp_tres_run_mins={"cpu": 9})
+
+
+def test_what_a_terminal_shows(site):
+    """The command above its answer; a reason may hold anything; GPUs of no model."""
+    found = site(
+        ALL,
+        node__txt="[root@head ~]# scontrol show node\nNodeName=n1 CPUTot=8\n   Gres=gpu:(null):4(S:0-1)\n"
+        "   RealMemory=8000 Weight=5 State=IDLE+DRAIN\n   Reason=fan Weight=9 is slow [root@2024-05-01T08:00:00]\n",
+        qos__txt="$ sacctmgr show qos -p\nName|Priority|MaxWall|\nnormal|7||\n",
+    )
+    assert found.nodes[["gpus", "weight"]].to_numpy().tolist() == [[4, 5]]
+    assert found.rules.events[0].reason.startswith("fan Weight=9 is slow") and found.rules.qos[0].priority == 7
+
+
+def test_a_topology_that_includes_others(site):
+    """In their place; topology.yaml stands above topology.conf, which is named."""
+    files = {"topology__conf": "Include leaves.conf\nSwitchName=t Switches=s[1-2]\n"}
+    files["leaves__conf"] = "SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]\n"
+    found = site(f"TopologyPlugin=topology/tree\n{HEAD}{NODES}{ALL}", **files)
+    assert found.nodes["leaf"].tolist() == [0, 0, 1, 1] and not found.rules.not_understood
+    yaml = "- topology: t\n  tree:\n    switches:\n      - switch: s\n        nodes: n[1-4]\n"
+    found = site(HEAD + NODES + ALL, topology__yaml=yaml)
+    assert found.nodes["leaf"].tolist() == [0] * 4 and "topology.conf" in document(found)["unread_files"]
+
+
+def test_without_associations_a_partition_takes_every_account(site, tmp_path):
+    """As Slurm does since 23.02."""
+    found = site(f"{NODES}PartitionName=p Nodes=ALL AllowAccounts=x\n")
+    assert starts(found.rules, jobs(1, account="a"), found.nodes, tmp_path) != [None]
+
+
+def test_a_folder_that_is_not_the_one_names_the_way_on(tmp_path):
+    (tmp_path / "etc" / "slurm").mkdir(parents=True)
+    (tmp_path / "node.json").write_text("{}")
+    with pytest.raises(TableError, match=r"not read: node.json.*without --json"):
+        read_slurm(tmp_path)
+    (tmp_path / "etc" / "slurm" / "slurm.conf").write_text(HEAD + NODES + ALL)
+    with pytest.raises(TableError, match=r"etc/slurm/slurm.conf stands below"):
+        read_slurm(tmp_path)
+    with pytest.raises(TableError, match=r"a file: name its folder"):
+        read_slurm(tmp_path / "node.json")
+
+
 def test_without_slurmdbd_nothing_is_enforced(site):
     """Slurm says so in its log and goes on; with it, associations by partition are one in the tree of shares."""
     users = "Account|User|Partition|GrpTRES|\na||||\na|u|p||\n"
@@ -661,3 +744,10 @@ def test_oversubscribe(site):
     assert [one.oversubscribe for one in found.rules.partitions] == ["exclusive", "yes:1"]
     with pytest.raises(TableError, match=r"slurm\.conf:5, partition p oversubscribe: 'FORCED' was given; NO"):
         site(NODES + "PartitionName=p Nodes=ALL OverSubscribe=FORCED\n")
+
+
+def test_defaults_per_gpu_stand_alone_or_together(site):
+    """Of the cluster and of a partition, where ``scontrol`` joins them under JobDefaults."""
+    found = site("DefCpuPerGPU=4\n" + NODES + "PartitionName=p Nodes=ALL JobDefaults=DefCpuPerGPU=8,DefMemPerGPU=900\n")
+    [part] = found.rules.partitions
+    assert (found.rules.select.def_cpu_per_gpu, part.def_cpu_per_gpu, part.def_mem_per_gpu_mb) == (4, 8, 900)

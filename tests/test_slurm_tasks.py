@@ -148,3 +148,39 @@ def test_random_jobs_of_tasks_run_and_hold_what_they_ask_for():
     assert (counts.map(sum) == ran["n_tasks"]).all() and counts.map(min).min() >= 1
     assert (counts.map(len) >= ran["min_nodes"]).all()
     assert ((counts.map(len) <= ran["max_nodes"]) | (ran["max_nodes"] == 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("own_cores", "cpus", "n_tasks", "dealt"),
+    [("", 1, 5, "5"), ("task", 1, 5, "4,1"), ("task", 3, 2, "2"), ("cpu", 3, 2, "1,1"), ("cpu", 1, 5, "4,1")],
+)
+def test_tasks_and_cpus_with_cores_of_their_own(tmp_path, own_cores, cpus, n_tasks, dealt):
+    """On nodes of four cores of two threads, as a real Slurm dealt them out with ``--ntasks-per-core=1`` and hints."""
+    nodes = pd.DataFrame({"node_id": list("abc"), "cpus": 8, "mem_mb": 9000, "threads_per_core": 2})
+    write_site(Site(partitions=(Partition(name="p", nodes="ALL", default=True),)), nodes, tmp_path)
+    row = {"job_id": "1", "submit_time": 0, "run_time": 10, "n_tasks": n_tasks, "cpus_per_task": cpus}
+    more = {"job_id": "2", "submit_time": 20, "run_time": 10, "n_tasks": 9, "cpus_per_task": 1, "own_cores": ""}
+    jobs = check(pd.DataFrame([row | {"own_cores": own_cores}, more]), JOB)
+    schedule = simulate(jobs, check(nodes, NODE), f"slurm:site={tmp_path}").schedule
+    assert schedule["node_tasks"].iloc[0] == dealt
+
+
+@pytest.mark.parametrize(
+    ("defaults", "row", "cpus", "mem"),
+    [
+        ("cpu mem", {"n_tasks": 1, "gpus_per_task": 3}, 6, 9000),
+        ("mem", {"n_tasks": 1, "gpus_per_task": 3}, 1, 9000),
+        ("cpu", {"n_tasks": 1, "gpus_per_task": 3}, 6, 100),
+        ("cpu mem", {"n_tasks": 5, "gpus_per_node": 1, "max_nodes": 1}, 5, 3000),
+        ("", {"n_tasks": 1, "gpus_per_task": 1}, 1, 100),
+    ],
+)
+def test_defaults_per_gpu(defaults, row, cpus, mem):
+    """DefCpuPerGPU=2 DefMemPerGPU=3000 decide where a job left it open, as a real Slurm allocated."""
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True, def_cpu_per_gpu=2, def_mem_per_gpu_mb=3000),)
+    )
+    nodes = check(pd.DataFrame({"node_id": ["a"], "cpus": 16, "mem_mb": 64_000, "gpus": 4}), NODE)
+    job = {"job_id": "1", "submit_time": 0, "run_time": 10, "cpus_per_task": 1, "mem_mb_per_task": 100}
+    found = lay_out(site, nodes, check(pd.DataFrame([job | row | {"gpu_defaults": defaults}]), JOB)).jobs
+    assert (found.cpus[0], found.mem[0]) == (cpus, pytest.approx(mem, abs=5))

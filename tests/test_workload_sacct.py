@@ -529,3 +529,34 @@ def test_options_in_any_spelling_ask_for_the_same(n, c, wide, low, more, style, 
     even = (wide and n == wide * least and high in (0, least)) or (high == least and high in (1, n))
     assert (asked.shape, asked.max_nodes) == ("nodes" if even else "tasks", high)
     assert asked.min_nodes == (least if even else max(min(low, n), 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("-n 6 --ntasks-per-core=1", {"own_cores": "task"}),
+        ("-n 6 --hint=nomultithread", {"own_cores": "cpu"}),
+        ("-n 6 -B *:*:1", {"own_cores": "cpu"}),
+        ("-n 6 --gpus=2", {"gpu_defaults": "cpu mem"}),
+        ("-n 6 --gpus=2 -c 1 --mem=100", {"gpu_defaults": ""}),
+        ("-n 6 --gpus=2 --exclusive", {"gpu_defaults": ""}),
+        ("--gpus=6", {"n_tasks": 6, "cpus_per_task": 1, "gpus_per_task": 1, "gpu_defaults": "cpu mem"}),
+        ("--gpus=3 --cpus-per-gpu=2", {"n_tasks": 3, "cpus_per_task": 2, "gpus_per_task": 1, "gpu_defaults": "mem"}),
+        ("-n 6 --gpus-per-task=1 --cpus-per-gpu=4", {"n_tasks": 6, "cpus_per_task": 4, "gpus_per_task": 1}),
+    ],
+)
+def test_what_a_site_adds_to_a_request_and_whose_cores_are_its_own(tmp_path, options, found):
+    """A real Slurm's ReqTRES lacks what defaults per GPU and ``--cpus-per-gpu`` add; AllocTRES holds it."""
+    n = 1 if options.startswith("--gpus") else 6
+    gpus = int(options.split("gpus=")[1][0]) if "gpus=" in options else 6 * ("gpus-per-task" in options)
+    asked, got = f"cpu={n},mem={n}G,node=1,gres/gpu={gpus}", f"cpu=24,mem=48G,node=1,gres/gpu={gpus}"
+    row = line("1", ReqCPUS=str(n), ReqMem=f"{n}G", ReqTRES=asked, AllocTRES=got) + f"|sbatch {options} a.sh"
+    plain = line("2", ReqCPUS="1", ReqTRES="cpu=1,mem=1G,node=1,gres/gpu=1", AllocTRES=got) + "|sbatch --gpus=1 a.sh"
+    path = tmp_path / "jobs.psv"
+    path.write_text("\n".join([f"{HEADER}|SubmitLine", row, plain]) + "\n")
+    read = import_log(path, "sacct", tz="UTC")
+    job = read.jobs.iloc[0]
+    assert {
+        name: str(job.get(name, "")).strip() if isinstance(value, str) else job[name] for name, value in found.items()
+    } == found
+    assert not any("no policy goes by" in note for note in read.notes)

@@ -26,8 +26,8 @@ SetOption = Annotated[
     ),
 ]
 COLUMN_HELP = (
-    "csv: where a field of the job table comes from. Units of memory: B kB KiB MB MiB GB GiB TB TiB; of time: s ms "
-    "min h d. PER: node, job or cpu. wait=COLUMN is the wait before the start. May be repeated."
+    "csv: where a field of the job table comes from. Units of memory: B kB KiB MB MiB GB GiB TB TiB; of time: us "
+    "ms s min h d; of CPUs, GPUs: milli. PER: node, job or cpu. wait=COLUMN is the wait before the start. Repeatable."
 )
 
 

@@ -14,7 +14,7 @@ import lzma
 import sys
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -126,14 +126,15 @@ def damage_of(path: Path | io.BytesIO) -> str:
     return "it is cut off, damaged, or of another kind"
 
 
-def check_parquet(path: Path | io.BytesIO) -> None:
-    """Refuse a Parquet file with lists, or with far more values or longer text than its size gives reason to expect."""
+def check_parquet(path: Path | io.BytesIO, names: Collection[str] | None = None) -> None:
+    """Refuse Parquet's columns, all or those named, of lists, or of far more values or text than its size tells."""
     size = path.stat().st_size if isinstance(path, Path) else path.getbuffer().nbytes
     most = max(UNPACKED_BYTES, UNPACKED_RATIO * size)
     with pq.ParquetFile(path) as file:
         # Of row groups as a whole: where a column's own account is damaged, Arrow ends the process.
         groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
         columns = [file.schema.column(n) for n in range(file.metadata.num_columns)]
+        columns = [one for one in columns if names is None or one.path.partition(".")[0] in names]
         lists = next((column.path for column in columns if column.max_repetition_level), None)
         if lists is not None:
             raise TableError(f"{path}: column {lists.partition('.')[0]} holds lists; a cell of a table is one value")

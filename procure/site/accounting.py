@@ -14,8 +14,9 @@ from procure.site.model import Limits, NotUnderstood, gaps_of
 from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, names, taken
 from procure.text import listed
 
-SACCTMGR = re.compile(r"(?m)^\s*(?:sudo\s+)?(?:\S*/)?sacctmgr\s")
-"""A line of a script."""
+SACCTMGR = re.compile(r"(?im)^\s*(?:\$ )?(?:sudo\s+)?(?:\S*/|\$\{?)?sacctmgr\}?\s")
+"""A line of a script, in which its own variable may hold the command."""
+_REDIRECTED = re.compile(r"\s\d*[<>]{1,2}&?\s*\S+")
 _LIMITS = {row.name: row for row in LIMITS}
 _FIELD = {row.name: row.field for row in ASSOCIATION}
 _VERBS = {"add": "add", "create": "add", "modify": "modify", "update": "modify", "remove": "remove", "delete": "remove"}
@@ -38,6 +39,7 @@ class Accounting:
 
     qos: dict[str, dict[str, Any]] = field(default_factory=dict)
     associations: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
+    of_user: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)  # these, before sshare's
     events: list[dict[str, str]] = field(default_factory=list)
     reservations: list[dict[str, str]] = field(default_factory=list)
     cluster: str = ""
@@ -83,6 +85,7 @@ def _take_script(name: str, text: str, found: Accounting) -> None:
         if raw.endswith("\\"):
             held = raw[:-1]
             continue
+        raw = _REDIRECTED.sub("", re.sub(r"(?i)(^\s*\$ |\$\{?)sacctmgr\b\}?", "sacctmgr", raw))
         try:
             tokens = shlex.shlex(raw, posix=True, punctuation_chars=";&|")
             tokens.whitespace_split = True
@@ -198,7 +201,8 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
         elif kind == "Cluster":
             if found.cluster and who.lower() != found.cluster.lower():
                 found.say("cluster", who, where, _OTHER)
-            _take_root({"qos": "normal"} | given, where, found)
+            _assoc(found, "root").setdefault("qos", _USUAL)
+            _take_root(given, where, found)
         elif kind == "Account":
             record = _assoc(found, who)
             record["parent"] = parent
@@ -228,6 +232,8 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
     if not set(header) & ({"timestart", "rawusage"} | _LIMITS.keys()):
         found.say("columns", first[:80], name, "limits are not among them, and are taken as none: print all columns")
     gone = 0
+    for key, each in found.associations.items() if "rawusage" in header else ():
+        found.of_user.setdefault(key[:2], []).append(each)
     above: list[tuple[int, str]] = []  # accounts above the row, by how far their names are set in (show assoc tree)
     for (where, row), (_, line) in zip(rows, lines, strict=True):
         if len(clusters) > 1 and row.get("cluster", "").strip().lower() != mine:
@@ -263,7 +269,7 @@ def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, st
         if above and deep:
             given.setdefault("parname", given.get("parentname") or above[-1][1])
         above.append((deep, given["account"]))
-    held = [each for key, each in found.associations.items() if key[:2] == (given["account"], user)]
+    held = found.of_user.get((given["account"], user), [])
     if "rawusage" in given:  # of sshare, which has no partition
         if not found.associations:
             table = "put beside it what `sacctmgr show assoc tree --parsable` prints"
@@ -282,7 +288,7 @@ def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, st
 
 def _take_root(given: dict[str, str], where: str, found: Accounting) -> None:
     """Take what a cluster has as root's, which is above all accounts."""
-    if kept := {key: given[key] for key in given.keys() & (_LIMITS | _FIELD)}:
+    if kept := {key: text for key, text in given.items() if key.rstrip("+-") in _LIMITS | _FIELD}:
         take_assoc(_assoc(found, "root"), kept, where, found)
 
 

@@ -17,7 +17,7 @@ from procure.errors import TableError
 from procure.site.accounting import Accounting, take_assoc, take_qos
 from procure.site.conf import Record
 from procure.site.model import NotUnderstood, Partition, Priority, Scheduler, Site
-from procure.site.rows import NUMBERS, PARTITION, RULE_SETTINGS, parsed, words
+from procure.site.rows import NUMBERS, PARTITION, RULE_SETTINGS, enforced, parsed
 from procure.site.store import node_list
 from procure.text import nearest
 
@@ -110,7 +110,7 @@ def _one(site: Site, item: str) -> Site:
 def _setting(site: Site, name: str, value: str, item: str) -> Site:
     key = name.lower()
     if key == _ENFORCE:
-        return site.model_copy(update={"enforce": words(value)})
+        return site.model_copy(update={"enforce": enforced(value)})
     if key in _NUMBERS:
         if not value.isdecimal():
             raise _wrong(item, f"{value!r} was given; {key} is a whole number")

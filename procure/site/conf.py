@@ -15,12 +15,16 @@ from procure.errors import TableError
 from procure.files.read import as_utf8, is_file, read_bytes
 from procure.site.accounting import SACCTMGR
 from procure.site.network import Network, host_names, is_slurm_topology
+from procure.site.rows import enforced, words
+from procure.text import counted
 
 Record = dict[str, str]
 """One line or block: values by lower-case key; ``_where`` is file and line."""
 
 _PAIR = re.compile(r"(\w+(?:/\w+)?)\s*=\s*(\"[^\"]*\"|\S*(?: (?:sec|min)\b)?)")
-_DEEPEST = 10
+_REASON = re.compile(r"(?m)\bReason=(.*?)(?= (?:Comment|Extra|ResvName|InstanceId|InstanceType)=|$)")
+_MUTE = re.compile(r"^(?!.*(down|drain|fail)).*(\*|not_responding|no_respond)")
+_DEEPEST, _MOST_NODES = 10, 250_000
 
 
 @dataclass
@@ -79,9 +83,10 @@ def read_folder(folder: str | Path) -> Configuration:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise TableError(f"{folder}: no such folder; it should hold slurm.conf or what `scontrol show config` printed")
+        what = "a file: name its folder" if folder.is_file() else "no such folder"
+        raise TableError(f"{folder}: {what}; it should hold slurm.conf or what `scontrol show config` printed")
     found = Configuration()
-    first = ("slurm.conf", "gres.conf")
+    first = ("slurm.conf", "gres.conf", "topology.yaml", "topology.conf")  # of both topologies Slurm takes the YAML
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     files.sort(key=lambda path: first.index(path.name) if path.name in first else len(first))
     whole = files[:1] == [folder / "slurm.conf"]  # then another .conf counts where it is included
@@ -101,26 +106,77 @@ def read_folder(folder: str | Path) -> Configuration:
         elif kind == "database":
             of_slurm = text.partition("SlurmDBD configuration")[0].count("\n")
             _take_settings(path, text, *found.database, of_slurm)
+        elif path.name == "slurmdbd.conf":
+            _take_lines(path, own := Configuration())
+            found.database = own.settings | found.database[0], own.where | found.database[1]
         elif kind in ("nodes", "partitions", "reservations"):
             _take_blocks(path, text, found, kind)
         elif kind == "gres":
             found.gres.extend(one | {"name": one.get("name", "").lower()} for one in _records(path, found))
-        elif kind == "topology":
-            found.topology = found.topology if found.topology[0] else (path.name, text)
+        elif kind == "topology" and not found.topology[0]:
+            if re.search(r"(?im)^\s*include\s", text):
+                text = "\n".join(line for _, _, line in _lines_with_included(path, found))
+            found.topology = path.name, text
         elif kind == "accounting":
             found.accounting.append((path.name, _parsable(path, text, found)))
         elif kind != "other" and not path.name.endswith(_BESIDE):
             found.unread_files.append(path.name)
     found.unread_files = [name for name in found.unread_files if folder / name not in found.included]
     if not found.nodes or not found.partitions:
-        what, key = ("node", "nodename") if not found.nodes else ("partition", "partitionname")
-        only = f" ({found.defaults[key]['_where']} sets defaults only)" if found.defaults[key] else ""
-        beside = f" (not read: {', '.join(found.unread_files)}; a template, such as slurm.conf.j2, is rendered first)"
-        raise TableError(
-            f"{folder}: no {what} is defined{only}{beside if found.unread_files else ''}; slurm.conf, or the output of "
-            "scontrol show config, node and partition, should stand there (`procure site collect`)"
-        )
+        raise _nothing_defined(folder, found)
+    _note_left_out(found)
     return found
+
+
+def _nothing_defined(folder: Path, found: Configuration) -> TableError:
+    """Say which of nodes and partitions a folder lacks, and what to do."""
+    what, key = ("node", "nodename") if not found.nodes else ("partition", "partitionname")
+    only = f" ({found.defaults[key]['_where']} sets defaults only)" if found.defaults[key] else ""
+    beside = f" (not read: {', '.join(found.unread_files)}; a template, such as slurm.conf.j2, is rendered first, "
+    beside += "and what Slurm prints is printed without --json)"
+    below = next((path for n in range(1, 4) for path in folder.glob("*/" * n + "slurm.conf")), None)
+    beside = f" ({below} stands below: name its folder)" if below else beside if found.unread_files else ""
+    return TableError(
+        f"{folder}: no {what} is defined{only}{beside}; slurm.conf, or the output of "
+        "scontrol show config, node and partition, should stand there (`procure site collect`)"
+    )
+
+
+def _note_left_out(found: Configuration) -> None:
+    """Note what the settings leave out and Slurm decides by its version, or leaves without effect."""
+    get, where = found.settings.get, found.where.get
+    given = enforced(get("accountingstorageenforce", "")) if get("accountingstoragetype", "dbd").endswith("dbd") else ()
+    enforce = {"associations", "limits", "qos", "safe", "all"} & set(given)
+    shares = get("priorityweightfairshare", "0") != "0"
+    by, kind = set(words(get("selecttypeparameters", ""))) - {"none"}, get("selecttype", "")
+    old = shares and not re.search("fair_tree", get("priorityflags", "").lower()) and "fastschedule" in found.settings
+    held = [one for one in found.partitions if {one.get("allowaccounts", "ALL").upper(), one.get("denyaccounts", "")}
+            - {"ALL", ""}]  # fmt: skip
+    weights = [(one.get("tresbillingweights", ""), one["_where"]) for one in found.partitions]
+    weights.append((get("priorityweighttres", ""), where("priorityweighttres", "")))
+    weighed = [at for text, at in weights if "gres/" in text.lower()]
+    tracked = "gres/" in get("accountingstoragetres", "").lower()
+    version = [int(n) for n in re.findall(r"\d+", get("slurm_version", ""))[:2]]
+    mute = [one for one in found.nodes if _MUTE.search(one.get("state", "").lower())]
+    told = [
+        ((enforce or shares) and not found.shown_at and "accountingstoragetype" not in found.settings,
+         where("accountingstorageenforce", where("priorityweightfairshare", "")), "AccountingStorageType",
+         "not given: slurmdbd is taken; where it is missing, Slurm enforces nothing: write it"),
+        ("cons_" in kind and not by, where("selecttype", ""), "SelectTypeParameters",
+         "not given: CR_Core_Memory is taken, as by Slurm 22.05 and later; before it may be CR_CPU: write it"),
+        ("cons_" in kind and by and not re.search("cpu|core|socket", ",".join(by)), where("selecttypeparameters", ""),
+         "SelectTypeParameters", "without CR_Core, CR_CPU or CR_Socket Slurm does not start; cores are taken"),
+        (old, where("fastschedule", ""), "PriorityFlags",
+         "without FAIR_TREE; it is taken, as by Slurm since 19.05, and FastSchedule is of before 20.02"),
+        (held and not enforce and (not version or version >= [23, 2]), held[0]["_where"] if held else "",
+         "AllowAccounts", "binds nobody, as in Slurm since 23.02 where AccountingStorageEnforce has no associations"),
+        (mute, mute[0]["_where"] if mute else "", "State",
+         f"{counted(len(mute), 'node')} from {mute[0]['nodename'] if mute else ''} on did not answer (*): in Slurm "
+         "they take no jobs, here they do"),
+        (weighed and not tracked, "".join(weighed[:1]), "AccountingStorageTRES",
+         "does not name gres/gpu, which weights name: Slurm does not count it, here it counts"),
+    ]  # fmt: skip
+    found.unread += [(at, what, effect) for there, at, what, effect in told if there]
 
 
 def _kind(path: Path, text: str) -> str:
@@ -131,19 +187,19 @@ def _kind(path: Path, text: str) -> str:
         return "other"
     if re.search(r"^Configuration data as of", head):
         return "database" if "SlurmDBD configuration" in text else "shown"
-    if path.name in ("slurm.conf", "gres.conf"):
-        return "gres" if path.name == "gres.conf" else "conf"
+    if path.name in ("slurm.conf", "gres.conf", "topology.conf"):
+        return "conf" if path.name == "slurm.conf" else path.stem
     if is_slurm_topology(path):
         return "topology"
+    if re.match(r"(Cluster|Parent|Account|User|QOS) - ", head):
+        return "accounting"
     if _NO_SLURM_CONF.match(path.name):
         return "other"
     if path.suffix == ".conf":
         return "conf" if re.search(r"(?im)^\s*(clustername|nodename|partitionname|include)\b", text) else ""
     if not lines:
         return ""
-    if SACCTMGR.search(text) or re.match(
-        r"((add|modify|remove|delete|create)\s|(Cluster|Parent|Account|User|QOS) - )", head
-    ):
+    if SACCTMGR.search(text) or re.match(r"(add|modify|remove|delete|create)\s", head):
         return "accounting"
     if _is_table(lines[0]) or _is_aligned(lines):
         return "accounting"
@@ -175,7 +231,8 @@ def _parsable(path: Path, text: str, found: Configuration) -> str:
     rows = [[line[a:b].strip() for a, b in spans] for line in (lines[0], *lines[2:])]
     for number, row in enumerate(rows[1:], 3):
         for name, cell in zip(rows[0], row, strict=True):
-            if cell.endswith("+"):
+            used = "RawUsage" not in rows[0] or name in ("Account", "User", "RawShares", "RawUsage")
+            if cell.endswith("+") and used:
                 what = "cut by the width of its column, and taken as it stands: print the table with --parsable"
                 found.unread.append((f"{path.name}:{number}", f"{name}={cell}", what))
     # Of an account's name the spaces before it say how deep it stands in the tree.
@@ -203,24 +260,34 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, held.strip()
 
 
+_PROMPT = re.compile(r"(?m)^[^=|\n]{0,80}[#$%>] *(sudo +)?((scontrol|sacctmgr) .*\b(show|list)|sshare)\b.*$")
+"""The line of a terminal that asked for what stands below it."""
+
+
 def _text(path: Path) -> str:
-    return as_utf8(read_bytes(path)).decode("utf-8", errors="replace")
+    return _PROMPT.sub("", as_utf8(read_bytes(path)).decode("utf-8", errors="replace"))
 
 
-def _records(path: Path, found: Configuration, depth: int = 0) -> Iterator[Record]:
-    """Give the lines of a file, and in their place those of the files that it includes."""
+def _lines_with_included(path: Path, found: Configuration, depth: int = 0) -> Iterator[tuple[Path, int, str]]:
+    """Give the lines of a file, and in their place those of the files that it includes, with where they stand."""
     found.included.add(path)
     for number, line in _lines(_text(path)):
-        if _TEMPLATE.search(line):
-            raise TableError(
-                f"{path.parent}, {path.name}:{number}: a template stands here; render it first: {line[:80]}"
-            )
         if include := re.match(r"(?i)include\s+(\S+)", line):
-            yield from _records(_included(path, include[1], f"{path.name}:{number}", found, depth), found, depth + 1)
+            one = _included(path, include[1], f"{path.name}:{number}", found, depth)
+            yield from _lines_with_included(one, found, depth + 1)
         elif line:
-            pairs = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
-            rest = " ".join(_PAIR.sub(" ", line).split()) if pairs else ""
-            yield pairs | {"_where": f"{path.name}:{number}", "_line": line, "_rest": rest}
+            yield path, number, line
+
+
+def _records(path: Path, found: Configuration) -> Iterator[Record]:
+    """Give the settings of each line."""
+    for file, number, line in _lines_with_included(path, found):
+        where = f"{file.name}:{number}"
+        if _TEMPLATE.search(line):
+            raise TableError(f"{file.parent}, {where}: a template stands here; render it first: {line[:80]}")
+        pairs = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
+        rest = " ".join(_PAIR.sub(" ", line).split()) if pairs else ""
+        yield pairs | {"_where": where, "_line": line, "_rest": rest}
 
 
 def _take_lines(path: Path, found: Configuration) -> None:
@@ -261,6 +328,11 @@ def _refuse_twice(key: str, record: Record, found: Configuration, folder: Path) 
                 "with both: take one of them out"
             )
 
+    if len(found.defined) > _MOST_NODES:
+        raise TableError(
+            f"{folder}, {record['_where']}: more than {_MOST_NODES:,} nodes are defined; no site has so many"
+        )
+
 
 def _included(path: Path, name: str, where: str, found: Configuration, depth: int) -> Path:
     """Return the file that a line includes: of /etc/slurm/conf/nodes.conf as much of its end as stands here."""
@@ -268,8 +340,9 @@ def _included(path: Path, name: str, where: str, found: Configuration, depth: in
     parts = Path(name.lstrip("/")).parts
     named = next((one for n in range(len(parts)) if is_file(one := path.parent.joinpath(*parts[n:]))), None)
     if depth >= _DEEPEST or named is None:
-        what = "includes nest too deep" if depth >= _DEEPEST else f"the included file {name} is missing"
-        more = "put it beside " + path.name
+        deep = depth >= _DEEPEST
+        what = "includes nest too deep" if deep else f"the included file {name} is missing"
+        more = "a file may not include itself" if deep else "put it beside " + path.name
         if "*" in name:
             more = "Slurm takes no pattern here: write an Include for each file"
         if "%c" in name:
@@ -295,9 +368,13 @@ def _take_blocks(path: Path, text: str, found: Configuration, kind: str) -> None
     have = {record[first] for record in held}
     number = 1
     for block in re.split(rf"(?im)^(?={first}=)", text):
-        pairs = {key.lower(): value for key, value in _PAIR.findall(block)}
+        reason = _REASON.search(block)  # may hold anything
+        pairs = {key.lower(): value for key, value in _PAIR.findall(_REASON.sub("", block))}
+        if reason:
+            pairs["reason"] = reason[1].strip()
         if first in pairs and pairs[first] not in have:
             pairs = {key: "" if value in ("(null)", "N/A") else value for key, value in pairs.items()}
+            pairs |= {key: pairs[key].replace(":(null)", "") for key in pairs.keys() & {"gres"}}
             held.append(pairs | {"_where": f"{path.name}:{number}", "_shown": "1"})
         number += block.count("\n")
 

@@ -101,18 +101,21 @@ def usage_before(
     since = 0 if at is None else at - first
     if at is None or since < 0 or "start_time" not in jobs or (half_life and since > _MOST_HALVED * half_life):
         return tree.usage
+    unsure = np.zeros(len(jobs))
     if "billing" in jobs:  # of what they held; sacct cuts its fraction off
         held = pd.to_numeric(jobs["billing"], errors="coerce").fillna(0).to_numpy(np.float64)
-        billing = np.where((held > 0) & (np.floor(billing) != held), held, billing)
+        other = (held > 0) & (np.floor(billing) != held)
+        billing, unsure = np.where(other, held, billing), other.astype(np.float64)
     start = np.minimum(jobs["start_time"].fillna(at).to_numpy(np.float64), at) - first
     end = np.minimum(start + jobs["run_time"].to_numpy(np.float64), since)
     seconds, left = _decayed(site, first, start, end, since)
-    used, row = np.zeros(len(tree.usage)), of_job.copy()
+    used, cut, row = np.zeros(len(tree.usage)), np.zeros(len(tree.usage)), of_job.copy()
     while (row >= 0).any():
         np.add.at(used, row[row >= 0], (billing * factor * seconds)[row >= 0])
+        np.add.at(cut, row[row >= 0], (unsure * factor * seconds)[row >= 0])
         row = np.where(row >= 0, tree.parent[row], -1)
     before = tree.usage - used
-    return np.where(before > _ROUNDED * tree.usage, before, 0.0) / left
+    return np.where(before > _ROUNDED * tree.usage + cut, before, 0.0) / left
 
 
 def _decayed(site: Site, first: int, start: np.ndarray, end: np.ndarray, at: int) -> tuple[np.ndarray, float]:

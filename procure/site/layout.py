@@ -54,9 +54,11 @@ class Requests(NamedTuple):
     even: np.ndarray  # int64[n_jobs], 1 = a node has room for that many, or none (--ntasks-per-node)
     node_mem: np.ndarray  # int64[n_jobs], MB of each node beside that of its tasks
     node_gpus: np.ndarray  # int64[n_jobs], GPUs likewise
+    own_cores: np.ndarray  # int64[n_jobs], 1 = each task takes cores of its own, `EACH_CPU` = each CPU does
     step: np.ndarray  # int64[n_jobs], CPUs of a task
     mem_per_cpu: np.ndarray  # int64[n_jobs], MB; 0 = its memory is per node
     gpus: np.ndarray  # int64[n_jobs], per node, packed likewise
+    in_order: np.ndarray  # int64[n_jobs], 1 = it asks for GPUs of each node, so that the first nodes are taken
     whole: np.ndarray  # int64[n_jobs], `WHOLE` or `ALL_MEMORY`; 0 = it leaves others what it does not take
     partition: np.ndarray  # int64[n_jobs]
     tier: np.ndarray  # int64[n_jobs], of its partition
@@ -115,6 +117,8 @@ class Layout(NamedTuple):
 
 
 _ALIKE = ("cpus", "mem_mb", "gpus", "gpu_type", "features", "weight")
+EACH_CPU = 2
+"""Each CPU that a job asks for is a core of its own (--hint=nomultithread, --threads-per-core=1)."""
 WHOLE, ALL_MEMORY = 1, 2
 """A job takes its nodes whole; or it takes all memory of them, so that they hold no other, and counts for its CPUs."""
 NO_NODES = "no nodes of its partition and constraint hold it"
@@ -152,8 +156,11 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     n_cpus, memory, gpus = units.cpus, np.where(all_memory, 0, units.mem), units.gpus
     core = _threads(nodes) if site.select.consume == "core" else np.ones(len(nodes), np.int64)
     per_core = int(pd.Series(core).mode().min())  # of nodes that differ, the most common
-    n_cpus = np.where(flexible, n_cpus, -(-n_cpus // per_core) * per_core)
-    n_asked = -(-count * n_cpus // per_core) * per_core
+    own_cores, step = known.own_cores(), np.maximum(task_columns(jobs)["cpus_per_task"], 1)
+    of_task = np.where(own_cores == EACH_CPU, step * per_core, step + own_cores * (-step % per_core))
+    of_tasks = np.where(own_cores > 0, n_cpus // step * of_task, n_cpus)
+    n_cpus = np.where(flexible, n_cpus, -(-of_tasks // per_core) * per_core)
+    n_asked = -(-count * np.where(flexible, of_tasks, n_cpus) // per_core) * per_core
     n_whole = np.where(whole, least * known.of_whole_nodes("cpus"), n_asked)
     amounts = {
         "jobs": np.ones(len(jobs)), "cpu": n_whole.astype(float),
@@ -185,9 +192,11 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         cpus=n_cpus,
         mem=memory * int(site.select.memory),
         **tasks._replace(node_mem=tasks.node_mem * int(site.select.memory))._asdict(),
-        step=np.maximum(task_columns(jobs)["cpus_per_task"], 1),
+        own_cores=own_cores,
+        step=step,
         mem_per_cpu=known.memory_per_cpu() * int(site.select.memory) * ~flexible,
         gpus=units.words,
+        in_order=((units.gpus > 0) & (task_columns(jobs)["gpus_per_task"] == 0)).astype(np.int64),
         whole=WHOLE * whole + ALL_MEMORY * all_memory,
         partition=known.partition_of,
         tier=np.array([each.priority_tier for each in site.partitions], np.int64)[known.partition_of],
@@ -220,7 +229,9 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         None if fields is None else GUARDS,
         np.stack([cpus, node_mem, node_gpus, *capped]),
     )
-    reasons, left = _rejections(known, layout_nodes, requests, places, amounts, classes, class_of)
+    # Slurm refuses by the CPUs asked for; a job whose whole nodes exceed a limit waits until others would not.
+    asked = amounts | {"cpu": n_asked.astype(float)}
+    reasons, left = _rejections(known, layout_nodes, requests, places, asked, classes, class_of)
     requests = requests._replace(**known.dependencies(left))
     rejected = np.zeros(len(jobs), bool)
     for found in reasons.values():
@@ -268,15 +279,20 @@ def _units(known: Known, jobs: pd.DataFrame, fields: Any) -> tuple[Units, TaskCo
     """Return what jobs ask for in units; tasks of which each node must hold equally many are nodes."""
     of = task_columns(jobs)
     n_tasks, n_nodes = of["n_tasks"], jobs["n_nodes"].to_numpy(np.int64)
-    of_tasks, per_task = n_tasks > 0, of["mem_mb_per_task"]
+    of_tasks = n_tasks > 0
     cpus = np.where(of_tasks, of["cpus_per_task"], jobs["cpus_per_node"].to_numpy(np.int64))
-    memory = known.memory(cpus)
+    gpus = gpus_of(jobs)
+    of_unit = np.where(of_tasks & (of["gpus_per_task"] == 0), gpus / np.maximum(n_tasks, 1), gpus)
+    cpus = np.maximum(cpus, np.ceil(known.per_gpu("def_cpu_per_gpu", "cpu") * of_unit).astype(np.int64))
+    of_gpus = np.ceil(known.per_gpu("def_mem_per_gpu_mb", "mem") * of_unit).astype(np.int64)
+    memory = np.where(of_gpus > 0, of_gpus, known.memory(cpus))
+    per_task = np.where(of_gpus > 0, of_gpus, of["mem_mb_per_task"])
     by_task = of_tasks & ((per_task > 0) | (known.memory_per_cpu() > 0))
     own = jobs.assign(
         mem_mb_per_task=np.where(by_task, np.where(per_task > 0, per_task, memory), 0),
         mem_mb_per_node=np.where(by_task, 0, memory),
+        cpus_per_task=np.where(of_tasks, cpus, of["cpus_per_task"]),
     )
-    gpus = gpus_of(jobs)
     words = request_words(jobs, fields)
     asked = np.stack([n_nodes, cpus, own["mem_mb_per_node"].to_numpy(np.int64), gpus, 0 * gpus, words])
     (n, cpus, mem, gpus, _, words), asks = with_tasks(own, asked)
@@ -415,7 +431,9 @@ def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
 
 def _tasks_fit(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
     """Say whether as many empty nodes as it may have, of one group, hold the tasks of a job."""
-    room = np.minimum(nodes.totals[jobs.cap[job]] // nodes.core * nodes.core // max(jobs.cpus[job], 1), jobs.most[job])
+    cpus, own = max(int(jobs.cpus[job]), 1), jobs.own_cores[job]
+    each = cpus * nodes.core if own == EACH_CPU else cpus + own * (-cpus % nodes.core)
+    room = np.minimum(nodes.totals[jobs.cap[job]] // nodes.core * nodes.core // each, jobs.most[job])
     left = nodes.mem - jobs.node_mem[job]
     room = np.where(left < 0, 0, np.minimum(room, left // jobs.mem[job]) if jobs.mem[job] else room)
     room *= enough(nodes.gpus, jobs.node_gpus[job], nodes.guards)

@@ -14,10 +14,10 @@ import numpy as np
 
 from procure.site.model import Association, Limits, Qos, Site
 
-SUM, RUN_MINUTES, MINUTES, USED, DIFFERENT = range(5)
+SUM, RUN_MINUTES, MINUTES, USED, DIFFERENT, ALONE = range(6)
 """What a row counts: an amount while jobs run, that times the minutes left of their limits, these and the minutes used
-so far (AccountingStorageEnforce=safe), the minutes used alone: a job starts as long as they are below the bound, or
-the different nodes that its running jobs are on."""
+so far (AccountingStorageEnforce=safe), the minutes used alone: a job starts as long as they are below the bound,
+the different nodes that its running jobs are on, or the CPUs of a job that takes its nodes whole."""
 TRES = ("cpu", "mem", "node", "gres/gpu", "billing")
 JOBS = "jobs"
 _ANY = 2**31
@@ -28,8 +28,9 @@ class LimitRows(NamedTuple):
     """Which bounds bind which job; the same row is shared by all jobs that it sums over."""
 
     bound: np.ndarray  # float64[n_rows]
-    kind: np.ndarray  # int64[n_rows], `SUM`, `RUN_MINUTES`, `MINUTES` or `USED`
+    kind: np.ndarray  # int64[n_rows], `SUM` and so on
     place: np.ndarray  # int64[n_rows], number of each row of `DIFFERENT` nodes among these; −1 = another kind
+    late: np.ndarray  # bool[n_rows], Slurm compares it once it has chosen nodes: all but jobs, licences and use so far
     lasting: np.ndarray  # bool[n_rows], use does not decay (a QOS with NoDecay)
     first: np.ndarray  # int64[n_jobs + 1]
     row: np.ndarray  # int64[…], rows of job j: row[first[j]:first[j + 1]]
@@ -43,6 +44,7 @@ class _Rows:
         self.number: dict[tuple[Any, ...], int] = {}
         self.bound: list[float] = []
         self.kind: list[int] = []
+        self.late: list[bool] = []
         self.lasting: list[bool] = []
 
     def row(self, scope: tuple[Any, ...], kind: int, what: str, bound: float, lasting: bool = False) -> int:
@@ -52,6 +54,7 @@ class _Rows:
             self.number[key] = len(self.bound)
             self.bound.append(bound)
             self.kind.append(kind)
+            self.late.append(kind != USED and what not in (JOBS, "license"))
             self.lasting.append(lasting)
         return self.number[key]
 
@@ -93,10 +96,11 @@ def limit_rows(
     for job, number in enumerate(class_of):
         for each, what in of_class[number]:
             adds = amounts[what][job]
-            if adds > 0:
+            at_first = asked[what][job] if what in asked else adds
+            if adds > 0 and (rows.kind[each] != ALONE or adds != at_first):
                 row.append(each)
                 amount.append(adds)
-                before.append(asked[what][job] if what in asked else adds)
+                before.append(at_first)
         for name, n in licenses[job].items():
             row.append(rows.row(("license", name), SUM, "license", site.licenses.get(name, 0)))
             amount.append(float(n))
@@ -106,7 +110,8 @@ def limit_rows(
     place = np.where(kind == DIFFERENT, np.cumsum(kind == DIFFERENT) - 1, -1)
     found = [place[row[begin:end]] for begin, end in pairwise(first)]
     return LimitRows(
-        np.array(rows.bound, np.float64), kind, place.astype(np.int64), np.array(rows.lasting, bool),
+        np.array(rows.bound, np.float64), kind, place.astype(np.int64), np.array(rows.late, bool),
+        np.array(rows.lasting, bool),
         np.array(first, np.int64),
         np.array(row, np.int64), np.array(amount, np.float64), np.array(before, np.float64),
         np.array([next((n for n in each if n >= 0), -1) for each in found], np.int64),
@@ -148,6 +153,9 @@ def _rows_of(site: Site, names: tuple[str, ...], rows: _Rows) -> list[tuple[int,
             _group(above.limits, ("association", name, ""), bind)
             if association is None or association.limits.max_jobs is None:
                 bind(own, SUM, JOBS, above.limits.max_jobs, ("user", SUM, JOBS))
+    alone = (each.limits.max_tres_per_job.get("cpu") for each in _in_order(site, names) if each)
+    for bound in [each for each in alone if each is not None][:1]:
+        found.append((rows.row(("job", bound), ALONE, "cpu", bound), "cpu"))
     return found
 
 

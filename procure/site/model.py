@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -95,6 +96,8 @@ class Partition(Settings):
     min_nodes: NaturalInt = 0
     def_mem_per_cpu_mb: NaturalInt | None = None
     def_mem_per_node_mb: NaturalInt | None = None
+    def_cpu_per_gpu: NaturalInt | None = None
+    def_mem_per_gpu_mb: NaturalInt | None = None
     max_mem_per_cpu_mb: NaturalInt | None = None
     max_mem_per_node_mb: NaturalInt | None = None
     max_cpus_per_node: NaturalInt | None = None
@@ -169,6 +172,8 @@ class Select(Settings):
     lln: bool = False
     def_mem_per_cpu_mb: NaturalInt | None = None
     def_mem_per_node_mb: NaturalInt | None = None
+    def_cpu_per_gpu: NaturalInt | None = None
+    def_mem_per_gpu_mb: NaturalInt | None = None
     topology: Literal["none", "tree", "block"] = "none"
 
 
@@ -356,7 +361,6 @@ class Site(Settings):
             ("association", [f"{a.account} {a.user} {a.partition}".strip() for a in self.associations]),
             ("reservation", [one.name for one in self.reservations]),
         ):
-            for name in names:
-                if names.count(name) > 1:
-                    raise ValueError(f"{what} {name!r} stands twice")
+            if twice := [name for name, n in Counter(names).items() if n > 1]:
+                raise ValueError(f"{what} {twice[0]!r} stands twice")
         return self

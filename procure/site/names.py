@@ -129,6 +129,10 @@ class Known:
         asked = np.array([value in ("1", "True") for value in self._as_text("all_memory")], bool)
         return asked & bool(self.site.select.memory) & ~self.whole()
 
+    def own_cores(self) -> np.ndarray:
+        """Return `Requests.own_cores`."""
+        return np.array([("", "task", "cpu").index(value) for value in self._as_text("own_cores")], np.int64)
+
     def of_whole_nodes(self, column: str) -> np.ndarray:
         """Return the CPUs or MB per node that a job counts for when it takes its nodes whole: its partition's mean."""
         total = self.nodes[column].to_numpy(np.float64)
@@ -147,6 +151,12 @@ class Known:
         per_node = [each.def_mem_per_node_mb or select.def_mem_per_node_mb or 0 for each in self.site.partitions]
         default = np.where(per_cpu > 0, n_cpus * per_cpu, np.array(per_node, np.int64)[self.partition_of])
         return np.where(asked > 0, asked, default)
+
+    def per_gpu(self, field: str, what: str) -> np.ndarray:
+        """Return a default per GPU of each job whose `gpu_defaults` name it: int64[n_jobs]; 0 = none."""
+        usual = getattr(self.site.select, field) or 0
+        given = np.array([getattr(each, field) or usual for each in self.site.partitions], np.int64)
+        return given[self.partition_of] * np.array([what in text for text in self.text("gpu_defaults")], bool)
 
     def memory_per_cpu(self) -> np.ndarray:
         """Return the default of memory per CPU, MB; 0 where a job asks for its memory or the default is per node."""
@@ -403,7 +413,8 @@ class Known:
         if not _takes(partition.allow_qos, partition.deny_qos, {qos}):
             return f"partition {partition.name} does not take QOS {qos}"
         above = self._above[account] if site.accounts_hold_below else ()
-        if not _takes(partition.allow_accounts, partition.deny_accounts, {account, *above}):
+        by_account = enforced or not site.accounts_hold_below  # since Slurm 23.02 they hold where associations do
+        if by_account and not _takes(partition.allow_accounts, partition.deny_accounts, {account, *above}):
             return f"partition {partition.name} does not take account {account}"
         if partition.state in ("down", "inactive", "drain"):
             return f"partition {partition.name} is {partition.state}"

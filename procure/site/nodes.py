@@ -17,16 +17,42 @@ from procure.site.rows import NODES, Row, parsed, taken, whole
 from procure.tables import NODE, check
 from procure.workload.slurm_text import expand_nodes
 
-CLOSED_STATES: tuple[tuple[str, Literal["down", "drain"]], ...] = (
-    ("drain", "drain"), ("draining", "drain"), ("drained", "drain"), ("down", "down"), ("fail", "drain"),
-    ("failing", "drain"), ("invalid_reg", "drain"), ("inval", "drain"),
-)  # fmt: skip
+_DRAINED, _FAILED = {"drain", "draining", "drained"}, {"fail", "failing", "invalid_reg", "inval"}
 
 
 def closed_as(node: Record) -> Literal["down", "drain"] | None:
     """Tell whether a node takes no jobs, and how; POWERED_DOWN is no DOWN: one that sleeps is there for jobs."""
     states = {word.strip("*~#$@!%^-") for word in node.get("state", "").lower().split("+")}
-    return next((kind for word, kind in CLOSED_STATES if word in states), None)
+    down = "down" in states and not states & _DRAINED
+    return "down" if down else "drain" if states & (_DRAINED | _FAILED) else None
+
+
+def resolve_node_sets(found: Configuration) -> None:
+    """Write the nodes of a NodeSet in its place in the partitions' lines (slurm.conf(5), NODESET CONFIGURATION)."""
+    sets: dict[str, list[str]] = {}
+    for record in found.node_sets:
+        named = host_names(record["nodes"], record["_where"]) if record.get("nodes") else []
+        wanted = set(filter(None, record.get("feature", "").split(",")))
+        for node in found.nodes if wanted else ():
+            features = set(re.split("[,|&]", node.get("feature", "")))
+            named += expand_nodes(node["nodename"]) if wanted & features else []
+        sets[record["nodeset"]] = list(dict.fromkeys(named))
+    for record in found.partitions if sets else ():
+        parts = host_names(record["nodes"], record["_where"]) if record.get("nodes") else []
+        if any(part in sets for part in parts):
+            every = [name for part in parts for name in sets.get(part, [part])]
+            record["nodes"] = ",".join(dict.fromkeys(every))
+
+
+def leave_out_future(found: Configuration) -> None:
+    """Take nodes of State FUTURE, which are defined for later, out of what names them."""
+    later = [each for each in found.nodes if each.get("state", "").upper().startswith("FUTURE")]
+    found.nodes = [each for each in found.nodes if each not in later]
+    gone = {name for each in later for name in host_names(each["nodename"], each["_where"])}
+    for record in (*found.partitions, *found.reservations, *found.down) if gone else ():
+        key = "downnodes" if "downnodes" in record else "nodes"
+        if gone & set(names := expand_nodes(record.get(key, ""))):
+            record[key] = ",".join(name for name in names if name not in gone)
 
 
 def node_table(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
@@ -77,13 +103,16 @@ _LARGEST = 10**9
 def _node(record: Record) -> dict[str, Any]:
     given, _ = taken(NODES, record, lambda _: record["_where"], f"{record['nodename']} ")
     cpus, threads = geometry(given)
+    reserved = 0
     if "usable" in given:
         cpus = given["usable"]
-    else:  # the CPUs of a list are numbered core by core
-        listed = {number // threads for number in given.get("reserved_cpus", ())}
-        cpus -= threads * (given.get("reserved_cores") or len(listed))
+    else:  # the CPUs of a line's list are numbered core by core, and the list stands above the count
+        listed = len({number // threads for number in given.get("reserved_cpus", ())})
+        cores = given.get("reserved_cores", 0)
+        reserved = threads * (cores or listed if "_shown" in record else listed or cores)
+        cpus -= reserved
     memory = given.get("mem_mb", 1) - given.get("reserved_mb", 0)
-    if not (0 <= cpus <= _LARGEST and 0 <= memory <= _LARGEST):
+    if not (min(reserved, 1) <= cpus <= _LARGEST and 0 <= memory <= _LARGEST):
         raise TableError(
             f"{record['_where']}: node {record['nodename'][:40]} would have {cpus:,} CPUs and {memory:,} MB for jobs; "
             "correct its CPUs, CoreSpecCount, RealMemory or MemSpecLimit"
@@ -104,6 +133,8 @@ def _gpus(name: str, record: Record, found: Configuration) -> tuple[int, str]:
         match = GPU.fullmatch(item)
         if match:
             kinds[match[1] or ""] = kinds.get(match[1] or "", 0) + int(match[2] or 1)
+    if sum(kinds.values()) > _LARGEST:
+        raise TableError(f"{record['_where']}: node {name} would have {sum(kinds.values()):,} GPUs; correct its Gres")
     if not kinds and "_shown" not in record:
         return 0, ""
     if set(kinds) == {""}:

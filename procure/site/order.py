@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from procure.simulator.kernel import part
-from procure.site.limits import DIFFERENT, MINUTES, RUN_MINUTES, USED
-from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NOW, SORTED
+from procure.site.limits import ALONE, DIFFERENT, MINUTES, RUN_MINUTES, USED
+from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NEVER, NOW, SAME_UNTIL, SORTED
 
 
 @part
@@ -209,14 +209,14 @@ def enqueue(own, job):
 
 @part
 def held(own, job):
-    """Say whether starting a job now would exceed a limit."""
+    """Say whether a limit that Slurm compares before it looks for nodes keeps a job: of jobs, licences, use so far."""
     work, jobs, limits = own.work, own.jobs, own.limits
     array = jobs.array[job]
     if array >= 0 and 0 < jobs.array_limit[array] <= work.array_running[array]:
         return True
     for i in range(limits.first[job], limits.first[job + 1]):
-        if limits.kind[limits.row[i]] != DIFFERENT and _exceeds(own, job, limits.row[i], limits.asked[i]):
-            return True  # of different nodes: `over_chosen`
+        if not limits.late[limits.row[i]] and _exceeds(own, job, limits.row[i], limits.asked[i]):
+            return True
     return False
 
 
@@ -224,7 +224,7 @@ def held(own, job):
 def _exceeds(own, job, row, amount):
     """Say whether so much more of a job would exceed a limit."""
     work, jobs, limits = own.work, own.jobs, own.limits
-    used = work.used[0, row]
+    used = 0.0 if limits.kind[row] == ALONE else work.used[0, row]
     value = used + amount
     if limits.kind[row] == USED:
         return work.used[2, row] >= limits.bound[row]
@@ -236,8 +236,19 @@ def _exceeds(own, job, row, amount):
 
 
 @part
+def over_asked(own, job):
+    """Say whether what a job asks for would exceed a limit on TRES now, whichever nodes it got."""
+    limits = own.limits
+    for i in range(limits.first[job], limits.first[job + 1]):
+        row = limits.row[i]
+        if limits.late[row] and limits.kind[row] != DIFFERENT and _exceeds(own, job, row, limits.asked[i]):
+            return True
+    return False
+
+
+@part
 def over_chosen(own, job, n):
-    """Say whether a job would exceed a limit on the nodes in ``chosen``: Slurm looks again once it chose.
+    """Say whether a job would exceed a limit on TRES with the nodes in ``chosen``: Slurm looks once it chose.
 
     Where there are none (n = 0), Slurm takes as many as the job asks for to be new, and the job to be over a limit.
     """
@@ -251,10 +262,12 @@ def over_chosen(own, job, n):
                 different += work.jobs_on[limits.place[row], work.chosen[k]] == 0
             if work.used[0, row] + different > limits.bound[row]:
                 return True
-        elif n > 0 and limits.amount[i] != limits.asked[i]:  # CPUs of whole nodes
-            work.amount[i] = 0
-            for k in range(n):
-                work.amount[i] += own.nodes.cpus[work.chosen[k]]
+        elif n > 0 and limits.late[row]:
+            if limits.amount[i] != limits.asked[i]:  # CPUs of whole nodes
+                work.now[SAME_UNTIL] = -NEVER
+                work.amount[i] = 0
+                for k in range(n):
+                    work.amount[i] += own.nodes.cpus[work.chosen[k]]
             if _exceeds(own, job, row, work.amount[i]):
                 return True
     return False

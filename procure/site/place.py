@@ -4,25 +4,37 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part
 from procure.simulator.pools import enough_gpus
+from procure.site.layout import EACH_CPU
 from procure.site.sets import list_choice
 from procure.site.work import WORD
+
+
+@part
+def _of_task(own, job, node):
+    """Return the CPUs of a task on a node, of whole cores where it shares none or asks for a thread of each."""
+    cpus, core = max(own.jobs.cpus[job], 1), own.nodes.core[node]
+    if own.jobs.own_cores[job] == EACH_CPU:
+        return cpus * core
+    return cpus + own.jobs.own_cores[job] * (-cpus % core)
 
 
 @part
 def taken(own, job, node, what, units):
     """Return what so many units of a job take of a node: 0 CPUs, 1 MB, 2 GPUs, the next CPUs within a MaxCPUsPerNode.
 
-    Its tasks on a node take whole cores, with the memory of each CPU of these.
+    Its tasks on a node take whole cores, with the memory of each CPU of these but for threads left idle on purpose.
     """
     jobs, nodes = own.jobs, own.nodes
     if what > 2 and what != jobs.cap[job]:
         return 0
     more = 0
     if jobs.flexible[job] and not jobs.whole[job]:
-        more = -units * jobs.cpus[job] % nodes.core[node]
+        more = units * (_of_task(own, job, node) - jobs.cpus[job])
+        more += -(units * jobs.cpus[job] + more) % nodes.core[node]
     if what == 0 or what > 2:
         return nodes.totals[what, node] if jobs.whole[job] else units * jobs.cpus[job] + more
     if what == 1:
+        more *= jobs.own_cores[job] != EACH_CPU
         mem = units * jobs.mem[job] + more * (jobs.mem[job] // max(jobs.cpus[job], 1)) + jobs.node_mem[job]
         return nodes.mem[node] if jobs.whole[job] else mem
     return nodes.gpus[node] if jobs.whole[job] else units * jobs.gpus[job] + jobs.node_gpus[job]
@@ -65,7 +77,7 @@ def room_on(own, job, node, free, n_on):
         cpus, mem, gpus = cpus_of(own, job, node, nodes.totals), nodes.mem[node], nodes.gpus[node]
     if mem < jobs.node_mem[job] or not enough_gpus(gpus, jobs.node_gpus[job], nodes.guards):
         return 0
-    n = cpus // nodes.core[node] * nodes.core[node] // max(jobs.cpus[job], 1)
+    n = cpus // nodes.core[node] * nodes.core[node] // _of_task(own, job, node)
     if jobs.mem[job] > 0:
         n = min(n, (mem - jobs.node_mem[job]) // jobs.mem[job])
         while n > 0 and not jobs.whole[job] and taken(own, job, node, 1, n) > mem:
@@ -161,7 +173,8 @@ def _spread(own, job, n_usable, free):
             units = min(work.run_left[i], jobs.most[job])  # of --ntasks-per-node all, though the last has fewer tasks
             if not jobs.even[job]:
                 few = max(left - max(jobs.least[job] - n - 1, 0), 1)
-                few += (-few * jobs.cpus[job] % own.nodes.core[work.usable[i]]) // max(jobs.cpus[job], 1)  # whole cores
+                each = _of_task(own, job, work.usable[i])
+                few += (-few * each % own.nodes.core[work.usable[i]]) // each  # whole cores
                 units = min(units, few)
             if units <= 0 or (n + 1 == jobs.spread[job] and units < left):
                 continue
@@ -296,7 +309,7 @@ def _sink(own, run, place, n):
 def _pick_runs(own, job, n_usable, n, n_chosen, free):
     """Take the run of neighbours of the lowest weight with the fewest CPUs left that holds the job, else the most.
 
-    Of it, who asks for one node more and for no GPU takes the fullest node, others the first ones.
+    Of it, who asks for one node more and for no GPU of each node takes the fullest node, others the first ones.
     """
     usable, weighs, asked, per_cpu = own.work.usable, own.work.weight, own.jobs.cpus[job], own.jobs.mem_per_cpu[job]
     step = own.jobs.step[job]
@@ -331,7 +344,7 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
         cpus[best] = -1
         n_left -= 1
         _sink(own, heap[n_left], 0, n_left)
-        n_here, fullest = min(need, first[best + 1] - first[best]), need == 1 and own.jobs.gpus[job] == 0
+        n_here, fullest = min(need, first[best + 1] - first[best]), need == 1 and own.jobs.in_order[job] == 0
         end = first[best + 1] if fullest else first[best] + n_here
         _take_of_run(own, first[best], end, n_chosen + taken, fullest)
         taken += n_here

@@ -14,7 +14,7 @@ from procure.site.earliest import (
 )
 from procure.site.layout import ALL_MEMORY, WHOLE
 from procure.site.limits import DIFFERENT
-from procure.site.order import count_nodes, eligible, held, note_eligible, over_chosen, sort_queue
+from procure.site.order import count_nodes, eligible, held, note_eligible, over_asked, over_chosen, sort_queue
 from procure.site.place import find_now, taken
 from procure.site.preempt import preempt, preemptors_first
 from procure.site.room import join, note_limit, note_parts, when_room
@@ -162,7 +162,7 @@ def main_pass(own, full):
             begin(own, job, n)
             rejected_array = -1
             continue
-        if rules.preempts:
+        if rules.preempts and not over_asked(own, job):
             preempt(own, job, work.closed)
         if reservation >= 0:
             work.reservation_blocked[reservation] = 1
@@ -203,7 +203,7 @@ def _sees_the_same(own, n):
     work, same = own.work, own.work.now[SEEN_CHANGES] == own.work.now[N_CHANGES] and own.work.now[N_TRIED] == n
     for i in range(n):
         job = work.other_queue[i]
-        what = 4 * job + 2 * int(held(own, job)) + int(_may_overtake(own, job))
+        what = 8 * job + 4 * int(over_asked(own, job)) + 2 * int(held(own, job)) + int(_may_overtake(own, job))
         same = same and work.tried[i] == what
         work.tried[i] = what
     work.now[N_TRIED], work.now[SEEN_CHANGES] = n, work.now[N_CHANGES]
@@ -342,6 +342,8 @@ def backfill(own):
             continue
         _note_whole(own, job, n)
         preempts = start <= now and work.now[BY_PREEMPTION] != 0
+        if preempts and over_asked(own, job):
+            continue
         if start <= now and not preempts:
             if over_chosen(own, job, n):
                 continue
@@ -355,7 +357,7 @@ def backfill(own):
                 break
             continue
         partition = jobs.partition[job]
-        reserves = not only_now
+        reserves = not only_now and (rules.limit_stops or not over_asked(own, job))
         if rules.bf_partition_reserves and reserves:
             reserves = work.partition_reserved[partition] < rules.bf_partition_reserves
             work.partition_reserved[partition] += int(reserves)

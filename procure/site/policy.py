@@ -24,7 +24,18 @@ from procure.site.model import Partition, Priority, Site
 from procure.site.order import fair_shares
 from procure.site.past import as_never_ended
 from procure.site.store import read_site
-from procure.site.work import DUE, N_STARTS, N_VICTIMS, NEXT_START, NEXT_VICTIM, NOW, SEEN_FIRST, Work, own_of
+from procure.site.work import (
+    DUE,
+    N_STARTS,
+    N_VICTIMS,
+    NEXT_START,
+    NEXT_VICTIM,
+    NOW,
+    SEEN_FIRST,
+    Work,
+    backfill_second,
+    own_of,
+)
 from procure.text import counted
 
 
@@ -164,7 +175,7 @@ class Slurm(Parameters):
     def _made(self, state: State, jobs: pd.DataFrame, nodes: pd.DataFrame, began: int) -> CompiledPolicy:
         site = self.rules(jobs, nodes)
         layout = lay_out(site, nodes, jobs.assign(exclusive="1") if self.exclusive else jobs)
-        own = own_of(site, layout, began)
+        own = own_of(site, layout, began, backfill_second(site, jobs) if began else None)
         columns = functools.partial(_columns, own.work) if own.rules.preempts or len(own.tables.failures) else None
         return CompiledPolicy(decide, slurm_loop, own, columns, rejected=layout.rejected, may_strand=True)
 
@@ -228,4 +239,6 @@ def _why_stranded(layout: Layout, ordered: pd.DataFrame, row: int) -> str:
         return f"reservation {ordered['reservation'].iloc[row]} was over before they could start"
     if jobs.on_first[row] < jobs.on_first[row + 1]:
         return "what they depend on never started"
+    if layout.jobs.whole[row]:
+        return "limits leave no room for the whole nodes that they take, or a job before them in the queue never starts"
     return "limits on minutes were used up, or a job before them in the queue never starts"

@@ -6,10 +6,11 @@ decide one rule together (SelectType, PreemptMode, …) has the field `TOGETHER`
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,8 +83,8 @@ def seconds(text: str) -> int:
 
 
 def time_limit(text: str) -> int | None:
-    """Read a limit of time; UNLIMITED and INFINITE are none."""
-    return None if text.upper() in ("UNLIMITED", "INFINITE", "NONE", "-1") else seconds(text)
+    """Read a limit of time, in whole minutes as Slurm keeps it; UNLIMITED and INFINITE are none."""
+    return None if text.upper() in ("UNLIMITED", "INFINITE", "NONE", "-1") else -(-seconds(text) // 60) * 60
 
 
 def or_usual(usual: float, read: Callable[[str], float]) -> Callable[[str], float]:
@@ -107,8 +108,8 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def enforced(text: str) -> tuple[str, ...]:
-    """Read AccountingStorageEnforce, of which 1 and 2 are the old words."""
-    return tuple({"1": "associations", "2": "limits"}.get(word, word) for word in words(text))
+    """Read AccountingStorageEnforce, of which 1 and 2 are the old words; wckeys wants associations."""
+    return tuple({"1": "associations", "2": "limits", "wckeys": "associations"}.get(word, word) for word in words(text))
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -176,7 +177,19 @@ _PRIORITY = (
     ),
     Row("priorityfavorsmall", "priority.favor_small", yes),
 )
-_PER_GPU = "defaults per GPU are not applied: jobs take the CPUs and memory that they ask for"
+
+
+def _per_gpu(of: str) -> Iterator[Row]:
+    """Return the rows of the defaults per GPU, which stand alone or in JobDefaults."""
+    for name, field in (("DefCpuPerGPU", "def_cpu_per_gpu"), ("DefMemPerGPU", "def_mem_per_gpu_mb")):
+        yield Row(name.lower(), of + field, if_positive)
+        yield Row("jobdefaults", of + field, functools.partial(_of_defaults, name.lower()))
+
+
+def _of_defaults(name: str, text: str) -> int | None:
+    return next((if_positive(item.split("=")[-1]) for item in text.split(",") if item.lower().startswith(name)), None)
+
+
 _ENFORCED = {"yes": "all", "all": "all", "any": "any"}
 SETTINGS = (
     *_PRIORITY,
@@ -199,7 +212,7 @@ SETTINGS = (
         )
     ),
     *_rows("a plugin may change partition, QOS or requests of a job at its submission", "jobsubmitplugins"),
-    *_rows(_PER_GPU, "jobdefaults", "defcpupergpu", "defmempergpu"),
+    *_per_gpu("select."),
     *_rows("jobs of different labels may be kept from sharing a node; here they share it", "mcsplugin"),
     *_rows("the site's own factor of the priority is taken as 0", "prioritysiteplugin", "prioritysitefactorplugin"),
     *_rows("waiting for burst buffers is not modelled", "burstbuffertype"),
@@ -231,17 +244,18 @@ NUMBERS = (
     *(
         Row(name, name, unless_negative)
         for name in (
-            "default_queue_depth", "partition_job_depth", "batch_sched_delay", "bf_max_job_test", "bf_max_job_start",
+            "default_queue_depth", "partition_job_depth", "batch_sched_delay", "bf_max_job_start",
             "bf_max_job_user", "bf_max_job_part", "bf_max_job_assoc", "bf_max_job_user_part",
             "bf_max_job_array_resv", "bf_min_age_reserve", "bf_min_prio_reserve", "bf_job_part_count_reserve"
         )
     ),
+    Row("bf_max_job_test", "bf_max_job_test", lambda text: unless_negative(text) or None),
     *(Row(name, name, positive) for name in ("sched_interval", "bf_interval", "bf_resolution")),
     Row("bf_window", "bf_window", lambda text: (number := positive(text)) and 60 * number),
 )  # fmt: skip
 SCHEDULER = (
     *NUMBERS,
-    Row("max_job_bf", "bf_max_job_test", unless_negative),
+    Row("max_job_bf", "bf_max_job_test", lambda text: unless_negative(text) or None),
     Row("sched_min_interval", "sched_min_interval", lambda text: whole(text) / 1e6),
     *(Row(name, name, lambda _: True) for name in ("bf_continue", "defer", "assoc_limit_stop")),
     Row("bf_one_resv_per_job", "bf_one_resv_per_job", lambda _: True, "a job may hold several reservations"),
@@ -282,7 +296,7 @@ PARTITION = (
     Row("preemptmode", "preempt_mode", mode_of),
     Row("gracetime", "grace_time", _grace),
     Row("tresbillingweights", "billing_weights", billing_weights),
-    *_rows(_PER_GPU, "jobdefaults", "defcpupergpu", "defmempergpu"),
+    *_per_gpu(""),
     *_rows("the cluster's own rule of allocation is taken", "selecttypeparameters"),
     *_rows("nodes are taken by the topology that is the cluster's default", "topology"),
     *_rows("jobs are ended at their limit, and not so many minutes later", "overtimelimit"),
@@ -363,12 +377,13 @@ LIMITS = (
     *_limit("mintres mintrespj mintresperjob", "min_tres_per_job", _tres),
     *_limit("grpcpus", "grp_tres", _of("cpu")),
     *_limit("grpnodes", "grp_tres", _of("node")),
-    *_limit("grpmemory", "grp_tres", _of("mem")),
+    *_limit("grpmemory grpmem", "grp_tres", _of("mem")),
     *_limit("maxcpus maxcpusperjob", "max_tres_per_job", _of("cpu")),
     *_limit("maxnodes maxnodesperjob", "max_tres_per_job", _of("node")),
     *_limit("maxcpusperuser maxcpuspu", "max_tres_per_user", _of("cpu")),
     *_limit("maxnodesperuser maxnodespu", "max_tres_per_user", _of("node")),
     *_limit("grpcpumins", "grp_tres_mins", _of("cpu")),
+    *_limit("grpcpurunmins", "grp_tres_run_mins", _of("cpu")),
     *_limit("maxcpumins", "max_tres_mins_per_job", _of("cpu")),
 )
 """Of associations and QOS, as sacctmgr calls them."""

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from procure.errors import TableError
 from procure.settings import complaint, problems
-from procure.site.accounting import read_accounting
+from procure.site.accounting import Accounting, read_accounting
 from procure.site.conf import Configuration, Record, read_folder
 from procure.site.gaps import gres_gaps, missing, node_gaps, reservation_gaps, unlisted, without_database
 from procure.site.limits import TRES
@@ -34,7 +34,7 @@ from procure.site.model import (
     gaps_of,
 )
 from procure.site.network import host_names, parse_slurm_topology
-from procure.site.nodes import node_table
+from procure.site.nodes import leave_out_future, node_table, resolve_node_sets
 from procure.site.past import past_events, past_reservations, unix_seconds
 from procure.site.rows import (
     DATABASE,
@@ -83,8 +83,8 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
     """
     found = read_folder(folder)
     try:
-        _resolve_node_sets(found)
-        _leave_out_future(found)
+        resolve_node_sets(found)
+        leave_out_future(found)
         unknown = _read_network(found)
         nodes, events = node_table(found)
         site = _site(found, events, tz, nodes, unknown)
@@ -96,23 +96,6 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
     return SiteFolder(site, nodes)
 
 
-def _resolve_node_sets(found: Configuration) -> None:
-    """Write the nodes of a NodeSet in its place in the partitions' lines (slurm.conf(5), NODESET CONFIGURATION)."""
-    sets: dict[str, list[str]] = {}
-    for record in found.node_sets:
-        named = host_names(record["nodes"], record["_where"]) if record.get("nodes") else []
-        wanted = set(filter(None, record.get("feature", "").split(",")))
-        for node in found.nodes if wanted else ():
-            features = set(re.split("[,|&]", node.get("feature", "")))
-            named += expand_nodes(node["nodename"]) if wanted & features else []
-        sets[record["nodeset"]] = list(dict.fromkeys(named))
-    for record in found.partitions if sets else ():
-        parts = host_names(record["nodes"], record["_where"]) if record.get("nodes") else []
-        if any(part in sets for part in parts):
-            every = [name for part in parts for name in sets.get(part, [part])]
-            record["nodes"] = ",".join(dict.fromkeys(every))
-
-
 def _read_network(found: Configuration) -> list[NotUnderstood]:
     """Read the topology; one that is no tree of at most three levels is named with what stands in its way."""
     file, text = found.topology
@@ -122,17 +105,6 @@ def _read_network(found: Configuration) -> list[NotUnderstood]:
         effect = f"{error}: nodes are taken without a network"
         return [NotUnderstood(setting="topology", where=file, effect=effect)]
     return []
-
-
-def _leave_out_future(found: Configuration) -> None:
-    """Take nodes of State FUTURE, which are defined for later, out of what names them."""
-    later = [each for each in found.nodes if each.get("state", "").upper().startswith("FUTURE")]
-    found.nodes = [each for each in found.nodes if each not in later]
-    gone = {name for each in later for name in host_names(each["nodename"], each["_where"])}
-    for record in (*found.partitions, *found.reservations, *found.down) if gone else ():
-        key = "downnodes" if "downnodes" in record else "nodes"
-        if gone & set(names := expand_nodes(record.get(key, ""))):
-            record[key] = ",".join(name for name in names if name not in gone)
 
 
 def _site(
@@ -196,9 +168,23 @@ def _site(
     named = {name for one in partitions for name in (*one.allow_accounts, *one.deny_accounts)} & parents
     effect = "taken for the accounts below, too, as by Slurm since 23.02; the version of this one is not known"
     unknown += gaps_of([(named and not values["version"], "AllowAccounts", ",".join(sorted(named)), effect)])
+    unknown += _undefined_qos(accounting, partitions, unknown)
     version, effect = values["version"], f"the rules were compared with Slurm {', '.join(COMPARED)}; another may differ"
     unknown += gaps_of([(version and not version.startswith(COMPARED), "SLURM_VERSION", version, effect)])
     return Site(**values, not_understood=tuple(_placed(each, found) for each in unknown))
+
+
+def _undefined_qos(
+    accounting: Accounting, partitions: Sequence[Partition], told: list[NotUnderstood]
+) -> list[NotUnderstood]:
+    """Name the QOS that others name and no table defines, where their lack is not told already."""
+    asked = {name for one in accounting.associations.values() for name in (*one.get("qos", ()), one.get("default_qos"))}
+    asked |= {name for one in partitions for name in (*one.allow_qos, *one.deny_qos)}
+    asked |= {name for one in accounting.qos.values() for name in one.get("preempt", ())}
+    known = {name.lower() for name in accounting.qos}
+    odd = ",".join(sorted(name for name in asked if name and name.lower() not in known))
+    effect = "no table has these QOS: where QOS are enforced their jobs are set aside; `sacctmgr show qos --parsable`"
+    return gaps_of([(odd and all(one.setting != "QOS" for one in told), "QOS", odd[:80], effect)])
 
 
 def _refuse_unknown_nodes(found: Configuration, nodes: pd.DataFrame) -> None:
@@ -299,13 +285,13 @@ _NOT_PREEMPTED = {
 
 def _scheduler(found: Configuration, unknown: list[NotUnderstood]) -> Scheduler:
     """Read SchedulerType and SchedulerParameters; adds what is not modelled."""
-    where = found.where.get("schedulerparameters", "")
-    kind = found.settings.get("schedulertype", "sched/backfill").removeprefix("sched/")
+    where, get = found.where.get("schedulerparameters", ""), found.settings.get
+    kind = get("schedulertype", "sched/backfill").removeprefix("sched/")
     told = [(kind not in ("backfill", "builtin"), "SchedulerType", kind, "backfill is taken in its place")]
     # Of a parameter that is a word alone the value is the word.
     given = {
         name: value or name
-        for name, _, value in (word.partition("=") for word in words(found.settings.get("schedulerparameters", "")))
+        for name, _, value in (word.lstrip("=").partition("=") for word in words(get("schedulerparameters", "")))
     }
     values, gaps = taken(SCHEDULER, given, lambda _: where, "SchedulerParameters ")
     effect = "this parameter of the scheduler is not modelled; which jobs overtake may differ"

@@ -26,6 +26,10 @@ _UNHEEDED = frozenset((
     "sockets-per-node", "spread-job", "switches", "thread-spec", "threads-per-core", "time-min", "tmp", "use-min-nodes",
 ))  # fmt: skip
 """Options that may change where or when a job starts, and that no policy goes by."""
+_OWN_CORES = {
+    ("hint", "nomultithread"): "cpu", ("threads-per-core", "1"): "cpu", ("extra-node-info", "*:*:1"): "cpu",
+    ("ntasks-per-core", "1"): "task",
+}  # fmt: skip
 _LONG = (
     *_SHORT.values(), *_BARE, *_UNHEEDED.difference(_SHORT.values(), _BARE),
     "cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gres", "mem", "mem-per-cpu",
@@ -143,10 +147,11 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         n = n or tasks * (gpus["gpus"] or gpus["gpus-per-node"] * max(low, 1))
         gpus["gpus"] = gpus["gpus"] or (0 if gpus["gpus-per-node"] else n // tasks)
     n = n or (gpus["gpus"] // gpus["gpus-per-task"] if gpus["gpus-per-task"] else 0)
-    c = c or _whole(options, "cpus-per-gpu") * (gpus["gpus-per-task"] or (gpus["gpus"] if n <= 1 else 0))
     least = max(low, 1) * max(wide, 1)
-    if cpus and (n or least) * (c or 1) != cpus:
-        n, c = _completed(n, c, least if low or wide else 0, cpus)
+    own = c
+    c = c or _whole(options, "cpus-per-gpu") * (gpus["gpus-per-task"] or (gpus["gpus"] if n <= 1 else 0))
+    if cpus and cpus not in ((n or least) * (own or 1), (n or least) * (c or 1)):  # those per GPU are not counted
+        n, c = _completed(n, own, least if low or wide else 0, cpus)
         if not n:
             return Asked(gpu_type=model, exclusive=whole, all_memory=all_memory)
     n, c = n or least, c or 1
@@ -172,7 +177,14 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         exclusive=whole,
         all_memory=all_memory,
     )
-    return asked if asked.gpus_per_task or asked.gpus_per_node else _shared_out(asked, gpus["gpus"])
+    if asked.gpus_per_task or asked.gpus_per_node:
+        return asked
+    of_tasks = {"ntasks", "nodes", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task"}
+    if gpus["gpus"] > 1 and not options.keys() & of_tasks:
+        n = gpus["gpus"]  # sbatch's one task is no bound then: GPUs go wherever they are free, with CPUs on each node
+        asked = asked._replace(shape="tasks", n_tasks=n, tasks_per_node=0, gpus_per_task=1)
+        return asked._replace(cpus_per_task=max(c // n, 1), mem_mb_per_task=-(-asked.mem_mb_per_task // n))
+    return _shared_out(asked, gpus["gpus"])
 
 
 def _completed(n: int, c: int, least: int, cpus: int) -> tuple[int, int]:
@@ -252,7 +264,21 @@ def amount(options: Mapping[str, str], name: str, read: Callable[[str], int]) ->
 
 def unheeded(options: Mapping[str, str]) -> str:
     """Name the options that no policy goes by, separated by blanks; a list of partitions is one."""
-    return " ".join(sorted(_UNHEEDED & options.keys()) + ["partition=A,B"] * ("," in options.get("partition", "")))
+    heeded = {name for name, value in _OWN_CORES if options.get(name) == value}
+    found = sorted((_UNHEEDED & options.keys()) - heeded)
+    return " ".join(found + ["partition=A,B"] * ("," in options.get("partition", "")))
+
+
+def own_cores(options: Mapping[str, str]) -> str:
+    """Say what has cores of its own, where these have several threads: a ``task``, each ``cpu``; empty = neither."""
+    return next((what for (name, value), what in _OWN_CORES.items() if options.get(name) == value), "")
+
+
+def left_to_site(options: Mapping[str, str]) -> str:
+    """Name of ``cpu`` and ``mem`` what a job does not ask for, so that a site's defaults per GPU give it."""
+    cpu = options.keys() & {"cpus-per-task", "cpus-per-gpu"}
+    mem = options.keys() & {"mem", "mem-per-cpu", "mem-per-gpu"}
+    return " ".join(name for name, said in (("cpu", cpu), ("mem", mem)) if not said)
 
 
 def ahead(options: Mapping[str, str]) -> tuple[str, int, str, int]:

@@ -131,7 +131,7 @@ def unix_seconds(
     if bool((others >= FIRST_DATE).any()) or bool((~is_number & ~missing).any()):
         digits = np.where(digits < _YEAR, np.nan, digits)
     beyond = np.abs(digits) > _LATEST
-    ledger.refuse(beyond, column, text, "a time")
+    ledger.refuse(beyond, column, text, "a time in seconds (milliseconds: --column FIELD=COLUMN:ms; also us)")
     digits = np.where(beyond, np.nan, digits)
     dates = ~missing & ~is_number
     if not dates.any():

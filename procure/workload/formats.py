@@ -12,12 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from procure.workload import read_condor, read_lsf, read_pbs, read_sge, read_slurmdbd
+from procure.workload import read_condor, read_jobcomp, read_lsf, read_pbs, read_sge, read_slurmdbd
 from procure.workload.ledger import Imported
 from procure.workload.log_settings import How
 from procure.workload.read_csv import read_csv
 from procure.workload.read_sacct import read_sacct
 from procure.workload.read_swf import read_swf
+from procure.workload.sacct_table import HEADER, MOST_BANNER
 
 
 class Format(NamedTuple):
@@ -37,16 +38,16 @@ def _is_sacct(lines: list[str]) -> bool:
     head = lines[0].lstrip()
     names = set(re.split(r"\W+", head.lower()))  # as other tools write them
     return (
-        bool(re.search(r"\bJobID(Raw)?\b", head))
+        bool(re.search(r"\bJobID(Raw)?\b", head) or any(map(HEADER.search, lines[:MOST_BANNER])))
         or {"jobid", "submit", "start", "end"} <= names
         or (head[:1] in "{[" and not read_condor.recognises(lines))
     )
 
 
 def _is_swf(lines: list[str]) -> bool:
-    numbers = lines[0].split()
-    is_number = re.compile(r"-?\d+(\.\d*)?").fullmatch
-    return lines[0].lstrip().startswith(";") or (len(numbers) >= 18 and all(map(is_number, numbers[:18])))
+    numbers = next((line for line in lines if not line.startswith("#")), "").split()
+    is_number = re.compile(r"-?\d+(\.\d*)?").fullmatch  # users and groups of other archives have names
+    return lines[0].lstrip().startswith(";") or (len(numbers) >= 18 and all(map(is_number, numbers[:11])))
 
 
 FORMATS: dict[str, Format] = {
@@ -57,7 +58,8 @@ FORMATS: dict[str, Format] = {
         _like_sacct("lsf", "LSF's lsb.acct", read_lsf),
         _like_sacct("sge", "Grid Engine's accounting file", read_sge),
         _like_sacct("condor", "HTCondor's history, -json, -xml or -long", read_condor),
-        _like_sacct("slurmdbd", "slurmdbd's job table as CSV", read_slurmdbd),
+        _like_sacct("slurmdbd", "slurmdbd's job table, as CSV or of mysqldump", read_slurmdbd),
+        _like_sacct("jobcomp", "Slurm's jobcomp/filetxt", read_jobcomp),
         Format("sacct", "sacct --parsable2 or --json", _is_sacct, read_sacct),
         Format(
             "csv",
@@ -68,6 +70,27 @@ FORMATS: dict[str, Format] = {
     )
 }
 """In the order in which a log is tried."""
+
+
+_SACCT = "procure workload import --print-sacct-command"
+_OTHERS = (
+    (r"(?:---\s*\n)?jobs:\s*\n", "is YAML, as sacct --yaml prints it; sacct --json prints the same, and is read"),
+    (r" *JOBID +PARTITION ", f"is what squeue or sprio prints, the jobs of one moment; a log: {_SACCT}"),
+    (r"JobId=\d+ (?:\w+=\d+ )*JobName=", f"is what scontrol show job prints, jobs of one moment; a log: {_SACCT}"),
+    (r'Job Id: |\{[^{}]*"pbs_version"', "is what qstat prints; a log of PBS is server_priv/accounting/ on its server"),
+    (r"=+\s*\nqname ", "is what qacct -j prints; a log is its source, $SGE_ROOT/default/common/accounting"),
+    (r'\s*Accounting information about jobs|Job <\d+>|Summary of time in seconds|\{[^{}]*"COMMAND": ?"b|"JOB_FINISH2"',
+     "is of bacct, bhist, bjobs or lsb.stream; a log of LSF is LSB_SHAREDIR/CLUSTER/logdir/lsb.acct"),
+    (r"\d{3} \(\d+\.\d+\.\d+\) |\s*ID +OWNER +SUBMITTED|(?=.*\bQDate\b)(?=.*\bClusterId\b)[\w ,\t]+\n",
+     "is of HTCondor, but not its history whole: condor_history -json prints that"),
+    (r"\+-[-+]+\+\s*\n\|", "is a table of mysql for people; mysql --batch prints it as it is read"),
+)  # fmt: skip
+"""How files begin that are known but not read, and what is to be said of them."""
+
+
+def not_read(text: str) -> str:
+    """Say what a file is that is known but not read, and where the log is; nothing of any other."""
+    return next((what for begins, what in _OTHERS if re.match(begins, text)), "")
 
 
 def recognised(text: str) -> Format | None:

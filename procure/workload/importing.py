@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from procure.errors import TableError
 from procure.files import existing_file, is_parquet, read_bytes
@@ -14,12 +16,17 @@ from procure.schemas import JOB, as_logged
 from procure.settings import validated
 from procure.tables import read
 from procure.text import nearest
-from procure.workload.formats import FORMATS, Format, recognised
+from procure.workload.formats import FORMATS, Format, not_read, recognised
 from procure.workload.ledger import Imported, log_bytes
 from procure.workload.log_settings import LogFormat, LogSettings, merged
 from procure.workload.oddities import oddities
 from procure.workload.shapes import Shape
 from procure.workload.units import real_limits
+
+_NAMED = (
+    "--column submit_time=COLUMN --column start_time=COLUMN --column end_time=COLUMN --column cpus_per_node=COLUMN "
+    "(COLUMN::job of a whole job's); columns that hold lists are then left out"
+)
 
 
 def import_log(
@@ -39,8 +46,8 @@ def import_log(
     path
         The log, plain or compressed (.gz .bz2 .xz .zst).
     format
-        ``csv``, ``swf``, ``sacct``, ``pbs``, ``lsf``, ``sge``, ``condor`` or ``slurmdbd``; else the preset's, or what
-        the file's first lines tell.
+        ``csv``, ``swf``, ``sacct``, ``pbs``, ``lsf``, ``sge``, ``condor``, ``slurmdbd`` or ``jobcomp``; else the
+        preset's, or what the file's first lines tell.
     preset
         Name of a preset (`presets.preset_names`) or path of a preset's TOML file; csv and swf.
     tz
@@ -77,8 +84,11 @@ def import_log(
 
 
 def guess(path: str | Path) -> Format | None:
-    """Return the format that a log's first lines tell; None where nothing does."""
-    return recognised(log_bytes(path)[:65_536].decode("utf-8", errors="replace"))
+    """Return the format that a log's first lines tell; None where nothing does. One known but not read is an error."""
+    head = log_bytes(path)[:65_536].decode("utf-8", errors="replace")
+    if other := not_read(head):
+        raise TableError(f"{path}: {other}")
+    return recognised(head)
 
 
 def read_log(
@@ -124,20 +134,26 @@ def read_log(
 
 def _read_log(path: Path, given: LogSettings, keep_unfinished: bool | LogFormat) -> Imported:
     if is_job_table(path, given):
-        jobs = read(path, JOB)
+        try:
+            jobs = read(path, JOB)
+        except TableError as error:
+            if path.suffix != ".parquet" or not re.search("is missing|holds lists", str(error)):
+                raise
+            raise TableError(f"{error}; of a log name its columns: {_NAMED}") from None
         jobs["requested_time"] = real_limits(jobs["requested_time"].to_numpy())
         return Imported(jobs, len(jobs), {}, [], warnings=oddities(jobs))
     told, why = None, "its first lines tell"
     if given.format is None and given.preset is None:
         if given.columns or path.suffix.lower() == ".parquet":
-            told, why = FORMATS["csv"], "no format is named, and its columns are"
+            told, why = FORMATS["csv" if given.columns else "sacct"], "no format is named, and its columns are"
         else:
             told = guess(path)
         if told is None:
             known = "; ".join(f"{one.name}: {one.of}" for one in FORMATS.values())
             raise TableError(
                 f"{path}: nothing in its first lines tells what log it is; say it with --set format=NAME "
-                f"({known}). A file without a header needs --set fields=NAME,NAME,… too"
+                f"({known}). A file without a header needs --set fields=NAME,NAME,… too. Of another system write a row "
+                "per job as CSV, and name its columns with --column FIELD=COLUMN"
             )
     how = merged(given, path.name, None if told is None else told.name, keep_unfinished)
     try:
@@ -154,13 +170,16 @@ def is_job_table(path: Path, given: LogSettings) -> bool:
     if given.said():
         return False
     if path.name.lower().endswith(".parquet"):
-        return True
+        try:
+            return not {"JobID", "Submit"} <= set(pq.read_schema(path).names)
+        except (OSError, pa.ArrowException):
+            return True
     if str(path) in ("-", "/dev/stdin"):
         return is_parquet(read_bytes(path))
     if ".csv" not in path.name.lower():
         return False
     try:
-        header = pd.read_csv(path, nrows=0, sep="[,;\t]", engine="python").columns
-        return {"submit_time", "cpus_per_node"} <= set(header.str.strip(' "'))
+        header = log_bytes(path).split(b"\n", 1)[0][:65_536].decode(errors="replace")
+        return {"submit_time", "cpus_per_node"} <= {one.strip(' "\r') for one in re.split("[,;\t]", header)}
     except (ValueError, OSError, EOFError):
         return False

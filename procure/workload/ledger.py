@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -187,7 +188,7 @@ _DISORDER = (
     ("start_time", "submit_time", "starts before it was submitted", "start before they were submitted"),
     ("end_time", "start_time", "ends before it starts", "end before they start"),
 )
-_ABSENT = ("", "na", "n/a", "nan", "nat", "none", "null", "unknown")
+_ABSENT = ("", "na", "n/a", "nan", "nat", "none", "null", "unknown", "-", "\\n", "(null)", "0000-00-00 00:00:00")
 
 
 def absent(text: pd.Series) -> np.ndarray:
@@ -201,7 +202,8 @@ def numbers(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
     """Return float64 numbers, NaN where missing; text, infinity and 2**53 or more are refused."""
     values = as_floats(text)
     unreadable = np.isnan(values) & ~absent(text)
-    ledger.refuse(unreadable, column, text, "a number")
+    commas = "; write 1.5 for 1,5" if text[unreadable].astype(str).str.contains(",").any() else ""
+    ledger.refuse(unreadable, column, text, f"a number{commas}")
     huge = np.abs(values) >= 2.0**53
     ledger.refuse(huge, column, text, "a number below 2^53")
     return np.where(unreadable | huge, np.nan, values)
@@ -212,11 +214,25 @@ def cancelled_in_queue(state: pd.Series, start: np.ndarray, end: np.ndarray, run
     return state.str.upper().str.startswith("CANCEL").to_numpy(bool) & (start == end) & ~(run_time > 0)
 
 
+_LATIN = "procure-latin-1"
+
+
+def _from_latin(error: UnicodeError) -> tuple[str, int]:
+    """Read bytes that are no UTF-8 as Latin-1, so that different names do not become one."""
+    assert isinstance(error, UnicodeDecodeError)
+    return error.object[error.start : error.end].decode("latin-1"), error.end
+
+
+codecs.register_error(_LATIN, _from_latin)
+
+
 def log_bytes(path: str | Path) -> bytes:
     """Return a log's text in UTF-8, decompressed; an empty or damaged file is a TableError."""
     content = as_utf8(read_bytes(path))
+    content = content if content.isascii() else content.decode(errors=_LATIN).encode()
     if not content.strip():
         raise TableError(f"{path}: the file is empty; it holds no job")
     if b"\0" in content[:1000]:
-        raise TableError(f"{path}: is no text: unpack an archive; save a spreadsheet or a database's table as CSV")
+        way = "name a file in Parquet NAME.parquet" if content[:4] == b"PAR1" else "unpack an archive"
+        raise TableError(f"{path}: is no text: {way}; save a spreadsheet or a database's table as CSV")
     return content if b"\n" in content else content.replace(b"\r", b"\n")

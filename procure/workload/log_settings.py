@@ -11,7 +11,7 @@ from procure.settings import NaturalInt, PositiveInt, Settings
 from procure.workload.clock import zone
 from procure.workload.presets import Clock, ColumnMap, Preset, load_preset, parse_column
 
-LogFormat = Literal["csv", "swf", "sacct", "pbs", "lsf", "sge", "condor", "slurmdbd"]
+LogFormat = Literal["csv", "swf", "sacct", "pbs", "lsf", "sge", "condor", "slurmdbd", "jobcomp"]
 _FORMATS_OF = {
     "columns": ("csv",),
     "mem_unit": ("swf",),

@@ -12,7 +12,7 @@ from procure.errors import TableError
 from procure.schemas import JOB
 from procure.settings import LARGEST, NaturalInt, Settings, read_toml, validated
 from procure.text import nearest
-from procure.workload.units import MEMORY_BYTES, PER, SECONDS
+from procure.workload.units import COUNTS, MEMORY_BYTES, PER, SECONDS
 
 Clock = Literal["unix", "log", "local"]
 FOLDER = Path(__file__).parent / "presets"
@@ -26,7 +26,8 @@ AMOUNTS = ("cpus_per_node", "mem_mb_per_node", "gpus_per_node")
 class ColumnMap(Settings):
     """Where one field of the job table comes from.
 
-    ``unit`` is of memory or time; ``per`` says whether CPUs, memory or GPUs are per ``node``, ``job`` or ``cpu``.
+    ``unit`` is of memory or time, or ``milli`` of CPUs and GPUs; ``per`` says whether CPUs, memory or GPUs are per
+    ``node``, ``job`` or ``cpu``.
     """
 
     column: str
@@ -58,8 +59,9 @@ class Preset(Settings):
         for field, source in self.columns.items():
             if field not in (*JOB.names, WAIT):
                 raise ValueError(f"unknown field {field!r}; {nearest(field, (*JOB.names, WAIT))}")
-            timed = field in (*DURATIONS, WAIT)
-            units = [*MEMORY_BYTES] if field == "mem_mb_per_node" else [*SECONDS] * timed
+            timed = field in (*TIMES, *DURATIONS, WAIT)
+            units = [*MEMORY_BYTES] if field == "mem_mb_per_node" else [*SECONDS] if timed else [*COUNTS]
+            units = units if timed or field in AMOUNTS else []
             if source.unit and source.unit not in units:
                 raise ValueError(f"{field}: unknown unit {source.unit!r}; {nearest(source.unit, units)}")
         return self

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.files import check_parquet, read_rows
+from procure.files import read_rows
 from procure.schemas import JOB, TASKS
 from procure.tables import as_floats
 from procure.text import counted, nearest, printable, short
@@ -19,9 +19,12 @@ from procure.workload.clock import FIRST_DATE, unix_seconds
 from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers
 from procure.workload.log_settings import How
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, fitting_preset
-from procure.workload.slurm_text import node_names, parse_gres, parse_tres, slurm_duration, slurm_memory
-from procure.workload.units import by_value, memory_mb, per_node, seconds
+from procure.workload.rows import parquet_text
+from procure.workload.slurm_text import names_of, node_names, parse_gres, parse_tres, slurm_duration, slurm_memory
+from procure.workload.units import COUNTS, MEMORY_BYTES, SECONDS, by_value, memory_mb, per_node, seconds
 
+MOSTLY = 0.8
+"""Share of the jobs of several nodes whose CPUs grow with their nodes, above which they are likely those of the job."""
 _VALUE = re.compile(r"-?\d+(?:\.\d+)?$|\d{4}-\d\d-\d\d[T ]\d\d:")
 
 
@@ -31,7 +34,7 @@ def read_csv(path: str | Path, how: How) -> Imported:
     Without a preset, a field that no mapping names is the file's column of that name, in the job table's unit. A row
     whose start time is mapped but empty, or to which no node was assigned, never started.
     """
-    frame = _table(path, how.fields)
+    frame = _table(path, how)
     own = {name: ColumnMap(column=name) for name in JOB.names if how.preset is None and name in frame.columns}
     mapping = _mapping(frame, str(path), own | (how.columns or {}), how.cpus_per_node)
     ledger = Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows)
@@ -81,14 +84,11 @@ class _Log(NamedTuple):
         self.ledger.refuse(rows, self.mapping[field].column, self.text(field), wanted)
 
 
-def _table(path: str | Path, fields: str | None) -> pd.DataFrame:
+def _table(path: str | Path, how: How) -> pd.DataFrame:
+    fields = how.fields
     if str(path).lower().endswith(".parquet"):
-        check_parquet(Path(path))
-        frame = pd.read_parquet(path)
-        return frame.astype(object).where(frame.notna(), "").astype(str)
-    content = re.sub(rb"\Asep=.\r?\n", b"", log_bytes(path))  # of a spreadsheet
-    first = content.split(b"\n", 1)[0].decode("utf-8", errors="replace")
-    delimiter = max(",;\t|", key=first.count)
+        return parquet_text(Path(path), {one.column for one in (how.columns or {}).values()})
+    content, first, delimiter = _begin(re.sub(rb"\Asep=.\r?\n", b"", log_bytes(path)))  # of a spreadsheet
     if fields is not None:
         content = delimiter.join(one.strip() for one in fields.split(",")).encode() + b"\n" + content
     elif value := next((one for one in first.split(delimiter) if _VALUE.match(one.strip(' "'))), None):
@@ -100,6 +100,19 @@ def _table(path: str | Path, fields: str | None) -> pd.DataFrame:
         return read_rows(content, str(path), "replace")
     except pd.errors.EmptyDataError as error:
         raise TableError(f"{path}: cannot be read as CSV: {error}") from None
+
+
+def _begin(content: bytes) -> tuple[bytes, str, str]:
+    """Return a table without the comments before it, its first line and its delimiter; tabs stand for |."""
+    body = re.sub(rb"\A(?:#.*\n|\s*\n)+", b"", content)
+    first = body.split(b"\n", 1)[0]
+    last = content[: len(content) - len(body)].strip().rpartition(b"\n")[2][1:]
+    delimiter = max(b",", b";", b"\t", b"|", key=first.count)
+    if last.count(delimiter) == first.count(delimiter) > 0:  # a header that begins with #
+        body, first = last + b"\n" + body, last
+    if delimiter == b"|" and b"\t" not in body:
+        body, first, delimiter = (one.replace(b"|", b"\t") for one in (body, first, delimiter))
+    return body, first.decode("utf-8", errors="replace"), delimiter.decode()
 
 
 def _durations(log: _Log, field: str) -> np.ndarray:
@@ -144,8 +157,6 @@ def _mapping(
 
 def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
     """Say what else would tell the columns: a preset that they look like, or CPUs per node for all nodes alike."""
-    if len(frame.columns) == 1 and "|" in str(frame.columns[0]):
-        return "; the fields are separated by | as sacct's are: --set format=sacct"
     preset = fitting_preset(frame.columns)
     if preset is not None:
         return f"; it looks like a log of the preset {preset}: --set preset={preset}"
@@ -157,11 +168,14 @@ def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
 def _times(log: _Log, how: How) -> dict[str, np.ndarray]:
     values: dict[str, np.ndarray] = {}
     for field in (name for name in TIMES if name in log.mapping):
+        source, before = log.mapping[field], values.get("start_time", values.get("submit_time"))
+        text = log.text(field)
+        if source.unit:
+            text = pd.Series(np.round(log.number(field) * SECONDS[source.unit], 3), index=text.index)
         if how.clock in ("unix", "log"):
-            values[field] = np.floor(log.number(field))
+            values[field] = np.floor(numbers(text, source.column, log.ledger))
         else:
-            column, before = log.mapping[field].column, values.get("start_time", values.get("submit_time"))
-            values[field] = unix_seconds(log.text(field), column, log.ledger, how.log_tz, before)
+            values[field] = unix_seconds(text, source.column, log.ledger, how.log_tz, before)
     return values
 
 
@@ -174,10 +188,11 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
         elif field == "mem_mb_per_node" and bool(log.text(field).str.contains(_SLURM_MEMORY).any()):
             raw[field] = _slurm_memory(log)
         else:
-            raw[field] = log.number(field)
-    wished = raw.get("n_nodes", np.ones(len(log.frame)))
+            raw[field] = log.number(field) / COUNTS.get(mapping[field].unit, 1)
+    listed = _nodes(log) if "node_ids" in mapping and "n_nodes" not in raw else None
+    wished = raw.get("n_nodes", np.ones(len(log.frame)) if listed is None else names_of(listed, len(listed)))
     n_nodes = np.maximum(np.nan_to_num(wished, nan=1.0), 1.0)
-    if n := int((~(wished >= 1) & log.ledger.keep).sum()):
+    if listed is None and (n := int((~(wished >= 1) & log.ledger.keep).sum())):
         log.ledger.note(f"{counted(n, 'row')} without a number of nodes: one is taken")
     for field in ("n_nodes", "cpus_per_node", "gpus_per_node"):
         if field in raw and (n := int(((np.nan_to_num(raw[field]) % 1 > 0) & log.ledger.keep).sum())):
@@ -190,6 +205,13 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
     elif "cpus_per_node" in raw:
         log.ledger.drop(np.isnan(raw["cpus_per_node"]), "no CPUs")
         cpus = per_node(np.nan_to_num(raw["cpus_per_node"]), mapping["cpus_per_node"].per, n_nodes, np.ones(1))
+        several = log.ledger.keep & (n_nodes > 1)
+        each, times = np.unique((cpus / n_nodes)[several], return_counts=True)
+        if len(np.unique(cpus[several])) > 4 and times.max() > MOSTLY * times.sum():
+            log.ledger.warnings.append(
+                f"jobs of several nodes have {each[times.argmax()]:g} times their nodes of CPUs on each: if these are "
+                f"of the whole job, --column cpus_per_node={mapping['cpus_per_node'].column}::job"
+            )
     else:
         cpus = np.ones(len(n_nodes))
     values = {"n_nodes": n_nodes, "cpus_per_node": cpus} | types
@@ -204,10 +226,16 @@ def _tasks(log: _Log, values: dict[str, np.ndarray], asks: str | None) -> dict[s
     """Return the columns of tasks: as mapped, or each GPU, else CPU, one where the user says that jobs ask for them."""
     ledger, nodes, cpus = log.ledger, values["n_nodes"], values["cpus_per_node"]
     found = {name: np.nan_to_num(log.number(name)) for name in TASKS[:-1] if name in log.mapping}
-    if found:
+    if found and "n_tasks" not in found:
+        ledger.note(f"{', '.join(found)} without n_tasks: not read")
+    elif found:
         if "cpus_per_node" not in log.mapping:
             each = np.maximum(found.get("cpus_per_task", np.ones(1)), 1)
             found["cpus_per_node"] = np.ceil(found["n_tasks"] / nodes) * each
+        elif "cpus_per_task" not in found:
+            found["cpus_per_task"] = np.ceil(
+                nodes * cpus / np.where(found["n_tasks"] > 0, found["n_tasks"], nodes * cpus)
+            )
         ledger.shape = np.where(found["n_tasks"] > 0, "tasks", asks or "nodes")
         return found | {name: np.maximum(found[name], 1) for name in {"cpus_per_task", "min_nodes"} & set(found)}
     ledger.shape, ledger.unknown = asks or "unknown", "--set asks=tasks or asks=nodes says it"
@@ -226,20 +254,27 @@ def _tasks(log: _Log, values: dict[str, np.ndarray], asks: str | None) -> dict[s
     }
 
 
-_SLURM_MEMORY = re.compile(r"^\s*\d+(?:\.\d+)?[KMGT][cn]?\s*$")
+_SLURM_MEMORY = re.compile(r"^\s*\d+(?:\.\d+)?(?:[KMGT][cn]?|\s*[kKMGT](?:i?B|i))\s*$")
+_WITH_BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT](?=i|B)i?)B?")
+
+
+def _memory(text: str) -> tuple[float, str]:
+    """Read memory as Slurm writes it, ``4G``, and with its unit: ``16 GB``, ``16GiB``, ``16Gi``."""
+    match = _WITH_BYTES.fullmatch(text)
+    return (float(match[1]) * MEMORY_BYTES[f"{match[2]}B"] / 1e6, "job") if match else slurm_memory(text)
 
 
 def _slurm_memory(log: _Log) -> np.ndarray:
     """Return MB of amounts as Slurm writes them, ``4G``; per CPU or node as the mapping says, not by ``c`` or ``n``."""
     field = "mem_mb_per_node"
     where, text = log.mapping[field], log.text(field)
-    found, per = by_value(text, slurm_memory, [float, object])
+    found, per = by_value(text, _memory, [float, object])
     log.refuse(np.isnan(found) & ~absent(text), field, "memory such as 500M or 4G")
     each = {"c": "cpu", "n": "node"}.get(str(text[text.str.contains(_SLURM_MEMORY)].iloc[0]).strip()[-1], where.per)
     mixed = np.isin(per, ["cpu", "node"]) & (per != each)
     log.refuse(mixed, field, f"memory per {each}, as in the rows before")
     log.mapping[field] = where.model_copy(update={"unit": "MB", "per": each})
-    log.ledger.note(f"column {where.column}: memory as Slurm writes it, per {each}; its G is 1,024 M")
+    log.ledger.note(f"column {where.column}: memory as Slurm writes it, per {each}; its G is 1,024 M, a GB 1,000 MB")
     return np.nan_to_num(found)
 
 
@@ -249,6 +284,8 @@ def _gres(log: _Log) -> tuple[np.ndarray, np.ndarray]:
     text = log.text(field)
     if bool(text.str.contains("=", regex=False).any()):
         *_, gpus, model, bad = by_value(text, parse_tres, [float] * 4 + [object, bool])
+        if text.str.contains(r"\b(?:cpu|mem|node)=").any():  # Slurm's TRES are those of a whole job
+            log.mapping[field] = log.mapping[field].model_copy(update={"per": "job"})
         log.refuse(np.asarray(bad, bool), field, "a list such as cpu=4,gres/gpu:a100=2")
         return np.nan_to_num(gpus), model
     gpus, model = by_value(text, parse_gres, [float, object])
@@ -259,11 +296,17 @@ def _gres(log: _Log) -> tuple[np.ndarray, np.ndarray]:
     return np.nan_to_num(gpus), model
 
 
+def _nodes(log: _Log) -> np.ndarray:
+    """Return node lists, also of names with blanks between, and as Python writes them."""
+    text = log.text("node_ids").str.replace(r"(?i)^\s*none assigned\s*$|^\s*\['|'\]\s*$|'", "", regex=True)
+    return node_names(text.str.strip().str.replace(r"\s*[,;|+\s]\s*", ",", regex=True))
+
+
 def _texts(log: _Log) -> dict[str, object]:
     known = {*TIMES, *DURATIONS, *AMOUNTS, "n_nodes", "priority", WAIT, *TASKS[:-1]}
     texts: dict[str, object] = {name: log.text(name).str.strip() for name in log.mapping if name not in known}
     if "node_ids" in texts:
-        texts["node_ids"] = node_names(log.text("node_ids").str.strip())
+        texts["node_ids"] = _nodes(log)
     if "state" in texts:
         texts["state"] = log.text("state").str.strip().str.replace(r"\s.*", "", regex=True)
     return texts

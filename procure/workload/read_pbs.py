@@ -48,6 +48,8 @@ def _take(found: Rows, number: int, line: str) -> None:
     ppn = 0 if asked.get("select") else sum(n * int(c.get("ppn", 1)) for n, c in chunks)
     width = int(asked.get("mppwidth", 0))  # of a Cray, whose host is that of the launcher
     n_nodes = max(n_nodes, -(-width // (int(asked.get("mppnppn", 0)) or width or 1)))
+    if not asked.get("select") and (n := int(asked.get("nodect", 0))) > max(slots.total(), 1):
+        n_nodes = max(n_nodes, n)  # of Cobalt, whose host is a place in the machine
     cpus = max(int(asked.get("ncpus", 0)), width * int(asked.get("mppdepth", 1)), sum(slots.values()), ppn, n_nodes)
     told_gpus = re.findall(rf"[:(](?:{_GPUS})=(\d+)", told.get("exec_vnode", ""))  # of whole nodes, say
     gpus = _gpus(asked) or sum(n * _gpus(c) for n, c in chunks) or sum(map(int, told_gpus))
@@ -80,6 +82,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         NNodes=n_nodes,
         NodeList=",".join(hosts) or "unnamed",  # an E record is of a job that ran
         ReqTRES=f"cpu={cpus},mem={memory:.0f}M,node={n_nodes},gres/gpu{model}={gpus}",
+        Dependency=re.sub(r"@[\w.-]+", "", told.get("depend", "")),
         SubmitLine=_line(chunks if asked.get("select") else [], asked.get("place", asked.get("naccesspolicy", ""))),
     )
 

@@ -22,7 +22,7 @@ from procure.workload.log_settings import How
 from procure.workload.rows import Rows
 from procure.workload.sacct_table import table
 from procure.workload.sacct_tasks import Seen, line_columns
-from procure.workload.slurm_text import slurm_duration, slurm_memory
+from procure.workload.slurm_text import names_of, slurm_duration, slurm_memory
 from procure.workload.units import by_value
 
 FIELDS = (
@@ -40,6 +40,7 @@ _GPUS_READ = ("reqtres", "alloctres", "reqgres", "allocgres")
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
 _THOUSANDS = re.compile(r"^\d+(?:\.\d+)?[KM]$")
 """A number such as 2K, of 1,024 each."""
+_LICENSE = re.compile(r"\blicense/([^=,]+)=(\d+)")
 _STEP = re.compile(r"^[^\[]*\.")
 """Behind a point; in an array's list points say that it was cut."""
 
@@ -78,8 +79,8 @@ class _Log(NamedTuple):
             )
         return found
 
-    def text(self, name: str) -> pd.Series:
-        found = self.pick(name)
+    def text(self, *names: str) -> pd.Series:
+        found = self.pick(*names)
         return pd.Series("", index=self.frame.index, dtype=object) if found is None else found.str.strip()
 
     def number(self, *names: str) -> np.ndarray:
@@ -162,10 +163,10 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     ledger.drop(np.isnan(times["submit_time"]), "no submit time")
     ledger.drop(np.isnan(run_time) | (run_time < 0), "no run time")
     ledger.refuse_decades(run_time)
-    amounts, seen = _amounts(log, got, how.cpus_per_node)
+    amounts, seen = _amounts(log, got, how.cpus_per_node, names_of(node_ids, len(order)))
     columns: dict[str, object] = {
         "job_id": job_id.to_numpy(dtype=object),
-        "user": log.text("User"),
+        "user": log.text("User", "UID"),
         "run_time": np.nan_to_num(run_time),
         "requested_time": _limit(log),
         **amounts,
@@ -240,14 +241,18 @@ def _limit(log: _Log) -> np.ndarray:
     name = "TimelimitRaw" if log.pick("TimelimitRaw") is not None else "Timelimit"
     minutes = pd.to_numeric(log.text(name), errors="coerce").to_numpy(float) * 60
     written = log.duration(name)
+    if name == "Timelimit" and bool((minutes > 0).any()):
+        log.ledger.note("numbers in column Timelimit are minutes, as sbatch takes them: look whether they are seconds")
     return np.maximum(np.ceil(np.nan_to_num(minutes if written is None else _first(minutes, written))), 0)
 
 
-def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -> tuple[dict[str, np.ndarray], Seen]:
+def _amounts(
+    log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None, named: np.ndarray
+) -> tuple[dict[str, np.ndarray], Seen]:
     """Return nodes, and CPUs, memory and GPUs on each of them, as asked for; and what tells tasks from nodes."""
     ledger, asked = log.ledger, log.tres("ReqTRES")
-    given = _first(got["node"], log.number("AllocNodes", "NNodes"))
-    wished = _first(asked["node"], log.number("ReqNodes", "NNodes", "AllocNodes"), got["node"])
+    given = _first(got["node"], log.number("AllocNodes", "NNodes"), named)
+    wished = _first(asked["node"], log.number("ReqNodes", "NNodes", "AllocNodes"), got["node"], named)
     # Slurm writes node=1 for a job that asked for tasks alone: what it got is the shape that the log shows.
     spread = (given > wished) & (wished == 1)
     n_nodes = np.maximum(np.nan_to_num(np.where(spread, given, wished), nan=1.0), 1.0)
@@ -280,7 +285,9 @@ def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -
     amounts = {"n_nodes": n_nodes, "cpus_per_node": cpus, "mem_mb_per_node": np.ceil(np.nan_to_num(memory))}
     asked["gpu"] = np.where(spread & (got["gpu"] > asked["gpu"]), got["gpu"], asked["gpu"])
     gpus, uneven = _gpus(log, asked, got, n_nodes)
-    return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, all_memory, uneven)
+    as_asked = (asked["gpu"] > 0) & ~(got["gpu"] > asked["gpu"])
+    more = {name: as_asked & (got[name] > asked[name]) for name in ("cpu", "mem")}
+    return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, all_memory, uneven, more)
 
 
 def _gpus(
@@ -331,6 +338,9 @@ def _more(log: _Log) -> dict[str, object]:
         text = text.where(~text.isin(["None", "(null)", "Unknown"]), "")
         if (text != "").any():
             found[name] = text.to_numpy(dtype=object)
+    if "licenses" not in found:
+        asked = log.text("ReqTRES").map(lambda one: ",".join(map(":".join, _LICENSE.findall(one))))
+        found |= {"licenses": asked.to_numpy(dtype=object)} if (asked != "").any() else {}
     billing = pd.to_numeric(log.text("AllocTRES").str.extract(r"\bbilling=(\d+)")[0]).fillna(0)
     if (billing > 0).any():
         found["billing"] = billing.to_numpy(np.float64)

@@ -13,6 +13,8 @@ _GPUS = re.compile(r"-l\s+(?:\S*,)?(?:(?:nvidia_|num_)?(?:n?gpus?|cuda)(?:_cards
 _WHOLE = re.compile(r"-l\s+(?:\S*,)?excl(?:usive)?=(?:true|1)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"(?<!\\):")
 _MILLISECONDS = 10**12
+_REPORTING = re.compile(r"\d{9,}:(acct|new_job|job_log|(?:host|queue)(?:_consumable)?|sharelog|new_ar|ar_\w+):")
+"""A line of the file `reporting`, whose records acct are those of `accounting`."""
 _PLACES = {
     0: "qname", 1: "hostname", 3: "owner", 4: "job_name", 5: "job_number", 8: "submission_time", 9: "start_time",
     10: "end_time", 11: "failed", 12: "exit_status", 31: "project", 34: "slots", 35: "task_number", 39: "category",
@@ -25,7 +27,8 @@ _WITH_PE = "{jobs} with a parallel environment: the log names their first node o
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is one of Grid Engine."""
     first = next((line for line in lines if not line.startswith("#")), "")
-    return _is_record(_BETWEEN.split(first)) or bool(re.match(r'\{.*"job_number":.*"submission_time":', first))
+    told = _REPORTING.match(first) or re.match(r'\{.*"job_number":.*"submission_time":', first)
+    return bool(told) or _is_record(_BETWEEN.split(first))
 
 
 def _is_record(fields: list[str]) -> bool:
@@ -42,6 +45,11 @@ def rows(text: str) -> Rows:
 def _take(found: Rows, number: int, line: str) -> None:
     if line.startswith("#"):
         return
+    if report := _REPORTING.match(line):
+        if report[1] != "acct":
+            found.skip(f"record {report[1]} of reporting, not the end of a job")
+            return
+        line = line[report.end() :]
     fields = [one.replace("\\:", ":") for one in _BETWEEN.split(line)]
     if line.startswith("{"):
         told, fields = from_json(line), ["0"] * 31 + ["NONE"] * 12

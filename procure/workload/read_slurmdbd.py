@@ -23,11 +23,25 @@ _STATES = (
 _TRES = {"1": "cpu", "2": "mem", "4": "node"}
 _FIRST_GRES = 1001
 _PER_CPU = 2**63
+_DUMP = re.compile(r"-- (?:MySQL|MariaDB) dump|(?:CREATE TABLE|INSERT INTO) `\w+_job_table`")
+_INSERT = re.compile(r"^INSERT INTO `(\w+)_job_table`(?: \(([^)]*)\))? VALUES", re.MULTILINE)
+_CREATE = re.compile(r"^CREATE TABLE `(\w+)_job_table` \((.*?)^\)", re.DOTALL | re.MULTILINE)
+_QUOTED = r"(?:[^'\\]++|\\.|'')*+"
+_TUPLE = re.compile(rf"[\s,]*+\(((?:[^'()]++|'{_QUOTED}')*+)\)", re.DOTALL)
+_CELL = re.compile(rf"(?:^|,)(?:'({_QUOTED})'|([^,']*))", re.DOTALL)
+"""What mysqldump writes: tables, and rows of numbers, texts and NULL."""
 
 
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is a dump of slurmdbd's job table."""
-    return {name.strip(' "\t\ufeff') for name in lines[0].lower().split(_delimiter(lines[0]))} >= _NEEDED
+    return (
+        _is_dump(lines)
+        or {name.strip(' "\t\ufeff') for name in lines[0].lower().split(_delimiter(lines[0]))} >= _NEEDED
+    )
+
+
+def _is_dump(lines: list[str]) -> bool:
+    return any(map(_DUMP.match, lines))
 
 
 def _delimiter(header: str) -> str:
@@ -37,16 +51,7 @@ def _delimiter(header: str) -> str:
 def rows(text: str) -> Rows:
     """Return a row per job."""
     found = Rows(text)
-    header = text.split("\n", 1)[0]
-    text = header.lower() + text[len(header) :]
-    reader, every = csv.DictReader(io.StringIO(text, newline=""), delimiter=_delimiter(header)), list[dict[str, str]]()
-    try:
-        every.extend(reader)
-    except csv.Error:
-        found.bad(reader.line_num, "what stands there", "a row of CSV")
-    if missing := _NEEDED - set(reader.fieldnames or ()):
-        found.bad(1, "its header", f"one with {', '.join(sorted(missing))}")
-        return found
+    every = _dumped(text, found) if _is_dump(text[:65_536].split("\n")) else _listed(text, found)
     gpus = _gpus(every, found)
     for number, row in enumerate(every, 2):
         if None in row or None in row.values():
@@ -95,6 +100,43 @@ def rows(text: str) -> Rows:
             Priority=row.get("priority", "") if row.get("priority", "").isdigit() else "",
         )
     return found
+
+
+def _listed(text: str, found: Rows) -> list[dict[str, str]]:
+    """Read the rows of a CSV."""
+    every, header = list[dict[str, str]](), text.split("\n", 1)[0]
+    lines = io.StringIO(header.lower() + text[len(header) :], newline="")
+    reader = csv.DictReader(lines, delimiter=_delimiter(header))
+    try:
+        every.extend(reader)
+    except csv.Error:
+        found.bad(reader.line_num, "what stands there", "a row of CSV")
+    if missing := _NEEDED - set(reader.fieldnames or ()):
+        found.bad(1, "its header", f"one with {', '.join(sorted(missing))}")
+        return []
+    return every
+
+
+def _dumped(text: str, found: Rows) -> list[dict[str, str]]:
+    """Read the rows that mysqldump inserts; the table tells their columns, or each INSERT (--complete-insert)."""
+    columns = {cluster: re.findall(r"^\s*`(\w+)`", body, re.MULTILINE) for cluster, body in _CREATE.findall(text)}
+    every = list[dict[str, str]]()
+    for insert in _INSERT.finditer(text):
+        cluster, listed = insert.groups()
+        names, at = re.findall(r"\w+", listed or "") or columns.get(cluster, []), insert.end()
+        while row := _TUPLE.match(text, at):
+            cells = [re.sub(r"\\(.)|'(?=')", r"\1", quoted) or bare for quoted, bare in _CELL.findall(row[1])]
+            at = row.end()
+            if len(cells) != len(names) or not set(names) >= _NEEDED:
+                wanted = "a row of a known table: give the dump with its CREATE TABLE, or --complete-insert"
+                found.bad(text.count("\n", 0, at) + 1, row[1], wanted)
+                return every
+            every.append({"cluster": cluster} | dict(zip(names, cells, strict=True)))
+        if text[at : at + 1] != ";":
+            found.bad(
+                text.count("\n", 0, at) + 1, text[at : at + 40], "a row, nor the end of an INSERT: was the dump cut?"
+            )
+    return every
 
 
 def _cell(text: str) -> str:

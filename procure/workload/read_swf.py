@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from procure.errors import TableError
 from procure.text import counted
@@ -23,6 +24,9 @@ _NAMES = [
     *("status", "user", "group", "executable", "queue", "partition", "preceding job", "think time"),
 ]
 _UNUSED = ("average CPU time", "used memory", "executable", "preceding job", "think time")
+_OF_GRIDS = 29
+_NAMED = ("user", "group", "queue", "partition")
+"""Fields of numbers that have names in logs of the Grid Workload Archive."""
 _STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
 _PARTIAL, _CANCELLED = (2, 3, 4), 5
 MOST_FIELDS = 64
@@ -53,7 +57,11 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
     """Return the job table's columns, the clock and its origin; the log's own are gone then, for memory's sake."""
     header, frame, ledger = _table(path, how.skip_bad_rows)
     field = {
-        name: numbers(frame[i], f"{i + 1} ({name})", ledger) for i, name in enumerate(_NAMES) if name not in _UNUSED
+        name: frame[i]
+        if name in _NAMED and not is_numeric_dtype(frame[i])
+        else numbers(frame[i], f"{i + 1} ({name})", ledger)
+        for i, name in enumerate(_NAMES)
+        if name not in _UNUSED
     }
     cpus_per_node, mem_unit = how.cpus_per_node or 1, how.mem_unit or "kB:cpu"
     submit, wait, run = field["submit time"], field["wait time"], field["run time"]
@@ -100,10 +108,11 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
     memory, per = memory_mb(_known(field["requested memory"]), unit), per or "node"
     columns |= {"n_nodes": nodes, "cpus_per_node": cpus, "mem_mb_per_node": per_node(memory, per, nodes, cpus)}
     if how.node_field is None and more_fields:
-        ledger.note(
-            f"rows have {frame.shape[1]} fields where SWF has {len(_NAMES)}, as MetaCentrum's have: if it is one of "
-            "theirs, --set preset=metacentrum reads the nodes, and memory in its unit"
+        theirs = (
+            "MetaCentrum's have: if it is of theirs, --set preset=metacentrum reads the nodes, and memory in its unit"
         )
+        theirs = "the Grid Workload Archive's have: the first 16 are SWF's" if frame.shape[1] == _OF_GRIDS else theirs
+        ledger.note(f"rows have {frame.shape[1]} fields where SWF has {len(_NAMES)}, as {theirs}")
     _look_at_memory(columns, field["requested memory"], mem_unit, more_fields, ledger)
     ledger.shape = how.asks or "tasks"
     if ledger.shape == "tasks":
@@ -142,7 +151,7 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.Da
     comments, rows, body, bad, most = list[str](), array("q"), io.BytesIO(), list[tuple[int, int]](), 0
     for number, piece in enumerate(io.BytesIO(log_bytes(path)), 1):  # line by line: lists would take as much memory
         text = piece.decode("utf-8", errors="replace").strip()
-        if text.startswith(";"):
+        if text.startswith((";", "#")):
             comments.append(text)
         elif text:
             count = len(text.split(";", 1)[0].split(maxsplit=MOST_FIELDS))
@@ -177,7 +186,7 @@ def _header(comments: list[str]) -> dict[str, str]:
     """Return the header's fields; ``Queue: 1 express`` becomes ``queue 1`` → ``express``."""
     fields: dict[str, str] = {}
     for line in comments:
-        key, colon, value = line.lstrip("; \t").partition(":")
+        key, colon, value = line.lstrip(";# \t").partition(":")
         numbered = re.fullmatch(r"\s*(\d+)\s+(\S+).*", value)
         if colon and key.strip() in ("Queue", "Partition") and numbered:
             fields[f"{key.strip().lower()} {numbered.group(1)}"] = numbered.group(2)
@@ -229,8 +238,10 @@ def _number(header: dict[str, str], key: str) -> int:
     return int(found.group()) if found else 0
 
 
-def _whole_text(values: np.ndarray) -> np.ndarray:
+def _whole_text(values: np.ndarray | pd.Series) -> np.ndarray:
     """Write identifiers as text, empty where −1."""
+    if isinstance(values, pd.Series):
+        return values.astype(str).where(values.astype(str) != "-1", "").to_numpy(dtype=object)
     codes, each = pd.factorize(np.where(values >= 0, values, -1.0))  # one text for all jobs of a user
     return np.array(["" if one < 0 else str(int(one)) for one in each], dtype=object)[codes]
 
@@ -241,7 +252,7 @@ def _queues(
     """Return the queue's name, or its number, or the partition's where the log has no queues."""
     if queue_field is not None:
         return _extra(frame, queue_field, ledger).astype(str).to_numpy(dtype=object)
-    kind = "queue" if (field["queue"] >= 0).any() else "partition"
+    kind = "queue" if any(_whole_text(field["queue"]) != "") else "partition"
     number = pd.Series(_whole_text(field[kind]))
     return number.map(lambda n: header.get(f"{kind} {n}", n)).to_numpy(dtype=object)
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from procure.files import from_json
+from procure.errors import TableError
+from procure.files import check_parquet, from_json
+from procure.files.read import damage_of
 from procure.text import clock_seconds, counted, short
 from procure.workload.ledger import Ledger
 
@@ -38,7 +43,7 @@ class Rows:
         for number, line in self.lines():
             try:
                 read(self, number, line)
-            except (ValueError, IndexError, csv.Error):
+            except (ValueError, LookupError, csv.Error):
                 self.bad(number, line, wanted)
         return self
 
@@ -67,6 +72,19 @@ class Rows:
         ledger.dropped |= self._skipped
         ledger.notes += [text.replace("{jobs}", counted(n, "job")) for text, n in self._notes.items()]
         return pd.DataFrame([*self._rows.values()], dtype=object).fillna(""), ledger
+
+
+def parquet_text(path: Path, mapped: Collection[str]) -> pd.DataFrame:
+    """Read a table in Parquet as text: its columns of one value a row, and those that a mapping names."""
+    try:
+        schema = pq.read_schema(path)
+        names = [one.name for one in schema if one.name in mapped or not pa.types.is_nested(one.type)]
+        check_parquet(path, names)
+        frame = pd.read_parquet(path, columns=names)
+    except (OSError, pa.ArrowException):
+        raise TableError(f"{path}: cannot be read as Parquet: {damage_of(path)}; write it anew") from None
+    frame = frame.reset_index(drop=frame.index.names == [None])  # of rows that were chosen; or it holds the ids
+    return frame.astype(object).where(frame.notna(), "").astype(str)
 
 
 def documents(text: str) -> list[Any]:

@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.text import counted, printable
 from procure.workload.asked import script_options
 from procure.workload.ledger import Ledger, log_bytes
 from procure.workload.log_settings import How
-from procure.workload.rows import Rows, documents
+from procure.workload.rows import Rows, documents, parquet_text
 
 _CELLS = {
     "jobid": r"\s*\d@", "submit eligible start end": r"\d@|None|Unknown|", "constraints jobname": ".*?",
@@ -25,6 +26,8 @@ _CELLS = {
     "submitline": r"(?:\S*/)?(?:sbatch|srun|salloc)\b.*?|\(null\)|",
 }  # fmt: skip
 """What cells look like: of columns that may hold the delimiter, and of those by which that is told; @ holds none."""
+HEADER, MOST_BANNER = re.compile(r"(?:^|\|)JobID(?:Raw)?(?:\||$)", re.IGNORECASE), 30
+"""A header of sacct --parsable2, and the lines that a login may print before it."""
 _MOST_MARKS, _LINE = 200, "submitline"
 _PARTS = ("time", "required", "state", "array", "het", "tres", "reservation", "association")
 _SAME = ("Account", "Partition", "QOS", "Cluster", "Constraints", "Licenses", "Flags")
@@ -33,6 +36,9 @@ _TIMES = {"Submit": "submission", "Eligible": "eligible", "Start": "start", "End
 
 def table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tuple[pd.DataFrame, Ledger]:
     """Split the file into text columns; lines with another number of fields than the header are bad."""
+    if rows is None and str(path).lower().endswith(".parquet"):
+        frame = parquet_text(Path(path), ()).rename(columns=str.lower)
+        return frame, Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows)
     text = log_bytes(path).decode("utf-8", errors="replace")
     if rows is not None:
         frame, ledger = rows(text).table(str(path), how.skip_bad_rows)
@@ -46,7 +52,8 @@ def table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tup
     # A name may hold what Unicode counts as the end of a line, so only the file's own ends count.
     lines = [line.removesuffix("\r") for line in [*filter(None, [how.fields]), *text.split("\n")]]
     body = [number for number, line in enumerate(lines) if line.strip()]
-    header = lines[body.pop(0)]
+    n = next((n for n, at in enumerate(body[:MOST_BANNER]) if HEADER.search(lines[at])), 0) if how.fields is None else 0
+    header, body = lines[body[n]], body[n + 1 :]
     if not re.search(r"\bJobID", header, re.IGNORECASE):
         raise TableError(
             f"{path}: the first line is not a header of sacct --parsable2 (JobID|…); of a file without a header name "
@@ -76,7 +83,10 @@ def table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tup
     if len(good) < len(body):
         first = next(i for i, parts in enumerate(split) if len(parts) != len(names))
         what = f"where {'fields names' if how.fields is not None else 'the header has'} {len(names)}"
-        ledger.skip_lines(len(body) - len(good), f"row {body[first]}: {len(split[first])} fields {what}")
+        commas = "; node lists and TRES hold commas: collect it with sacct --parsable2" if delimiter == "," else ""
+        ledger.skip_lines(len(body) - len(good), f"row {body[first]}: {len(split[first])} fields {what}{commas}")
+    if n:
+        ledger.note(f"{counted(n, 'line')} before the header left out")
     frame = pd.DataFrame([split[i] for i in good], columns=names, dtype=object)
     return frame.loc[:, ~frame.columns.duplicated()], ledger
 
@@ -125,20 +135,29 @@ def json_rows(text: str, source: str) -> pd.DataFrame:
     except ValueError as error:
         at = f", line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise TableError(f"{source}{at}: is no JSON from here on; was it cut? `sacct --json` writes it whole") from None
-    lists = [one.get("jobs") if isinstance(one, dict) else one for one in found]
+    lists = [one.get("jobs", [one] if "time" in one else None) if isinstance(one, dict) else one for one in found]
     jobs = [job for one in lists if isinstance(one, list) for job in one]
     if not all(isinstance(one, list) for one in lists) or not all(isinstance(job, dict) for job in jobs):
-        raise TableError(f"{source}: no list of jobs under 'jobs', as `sacct --json` writes it")
+        raise TableError(f"{source}: no list of jobs under 'jobs', as `sacct --json` writes it{_keys(found[0])}")
     if jobs and not any("time" in job for job in jobs) and any("job_state" in job for job in jobs):
         raise TableError(
             f"{source}: is what `squeue --json` prints, the jobs of one moment; a log is what `sacct --json` prints. "
             "For the queue of now: procure queue predict --state"
         )
     if jobs and not any("time" in job for job in jobs):
-        raise TableError(f"{source}: its jobs have no 'time': none of sacct's; `sacct --json` prints a log")
+        raise TableError(
+            f"{source}: its jobs have no 'time': none of sacct's; `sacct --json` prints a log{_keys(jobs)}"
+        )
     if not jobs:
         raise TableError(f"{source}: holds no job")
     return pd.DataFrame([_row(job) for job in jobs], dtype=object).rename(columns=str.lower)
+
+
+def _keys(found: Any) -> str:
+    """Say what another program's JSON holds, and how it can be read."""
+    one = found[0] if isinstance(found, list) and found else found
+    keys = f"; its keys are {printable(', '.join(map(str, [*one][:6])))}" if isinstance(one, dict) else ""
+    return f"{keys}: of another program write a row per job as CSV, and name its columns with --column FIELD=COLUMN"
 
 
 def _row(job: Mapping[str, Any]) -> dict[str, str]:

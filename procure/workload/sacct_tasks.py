@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.text import counted, short
-from procure.workload.asked import Asked, ahead, asked_for, line_options, unheeded
+from procure.workload.asked import Asked, ahead, asked_for, left_to_site, line_options, own_cores, unheeded
 from procure.workload.ledger import Ledger
 from procure.workload.units import by_value
 
@@ -27,18 +27,20 @@ class Seen(NamedTuple):
     """No memory is counted as asked for, and some as given: that of whole nodes."""
     uneven: np.ndarray
     """Its GPUs do not part evenly over its nodes."""
+    more: dict[str, np.ndarray]
+    """With the GPUs that it asked for it got more of ``cpu`` or ``mem`` than it asked for."""
 
 
 def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
-    """Read a line beside the CPUs and nodes counted: `Asked`, `unheeded`, `ahead`, and whether it is unreadable."""
+    """Read a line beside the CPUs and nodes counted: `Asked`, `unheeded`, `own_cores`, `ahead`, whether unreadable."""
     try:
         options = line_options(line)
         if nodes > 1 and not options.keys() & {"nodes", "ntasks-per-node"}:
             options["nodes"] = str(nodes)
         asked = asked_for(options, cpus) if cpus or options.keys() & _SIZES else Asked()
-        return *asked, unheeded(options), *ahead(options), False
+        return *asked, left_to_site(options), unheeded(options), own_cores(options), *ahead(options), False
     except ValueError:
-        return *Asked(), "", "", 0, "", 0, True
+        return *Asked(), "", "", "", "", 0, "", 0, True
 
 
 def _read_key(key: str) -> tuple[Any, ...]:
@@ -47,7 +49,9 @@ def _read_key(key: str) -> tuple[Any, ...]:
 
 
 _SIZES = {"ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "ntasks-per-gpu"}
-_FIELDS: list[type] = [object, *[np.int64] * 9, object, bool, bool, object, object, np.int64, object, np.int64, bool]
+_FIELDS: list[type] = [
+    object, *[np.int64] * 9, object, bool, bool, *[object] * 4, np.int64, object, np.int64, bool,
+]  # fmt: skip
 
 
 def line_columns(
@@ -68,10 +72,11 @@ def line_columns(
             f"{counted(int(bad.sum()), 'submit line')} cannot be read, first {short(first)}: the shape that the log "
             "shows is taken, and what these jobs depend on is not known"
         )
-    for name, values in zip(("dependency", "array_limit", "licenses", "nice"), fields[-5:-1], strict=True):
+    told = ("own_cores", "dependency", "array_limit", "licenses", "nice")
+    for name, values in zip(told, fields[-6:-1], strict=True):
         if name not in columns and any(values[ledger.keep]):
             columns[name] = values
-    if len(names := pd.Series(fields[-6][ledger.keep]).str.split().explode().dropna()):
+    if len(names := pd.Series(fields[-7][ledger.keep]).str.split().explode().dropna()):
         each = ", ".join(f"--{name} {n:,}" for name, n in names.value_counts().sort_index().items())
         ledger.note(
             f"{counted(names.index.nunique(), 'job')} name options that no policy goes by, and may start on "
@@ -79,6 +84,9 @@ def line_columns(
         )
     if asked["exclusive"].any():
         columns["exclusive"] = asked["exclusive"]
+    left = {name: more & ~asked["exclusive"] & _names(fields[-8], name) for name, more in seen.more.items()}
+    if any((of & ledger.keep).any() for of in left.values()):
+        columns["gpu_defaults"] = np.where(left["cpu"], "cpu ", "") + np.where(left["mem"], "mem", "").astype(object)
     whole = (seen.all_memory | asked["all_memory"]) & ledger.keep
     if whole.any():
         columns["all_memory"] = whole
@@ -101,6 +109,10 @@ def line_columns(
     columns["gpu_type"] = np.where(unnamed, asked["gpu_type"], columns["gpu_type"])
     ledger.shape, ledger.unknown = shape, f"{why}; --set asks=tasks or asks=nodes says it"
     return columns | _tasks(columns, asked, seen, shape == "tasks")
+
+
+def _names(texts: np.ndarray, name: str) -> np.ndarray:
+    return pd.Series(texts, dtype=object).str.contains(name, regex=False).to_numpy(bool)
 
 
 def _shapes(asked: dict[str, np.ndarray], seen: Seen, asks: str | None, job_id: Any) -> np.ndarray:

@@ -96,7 +96,7 @@ _MOST_CHARACTERS = 100_000_000
 _LONGEST_NUMBER = 18
 _RANGE = re.compile(rf"([0-9]{{1,{_LONGEST_NUMBER}}})(?:-([0-9]{{1,{_LONGEST_NUMBER}}}))?(?::([0-9]{{1,9}}))?")
 _PARTS = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
-_NO_NODES = ("", "none assigned", "none", "unknown", "(null)")
+_NO_NODES = ("", "none assigned", "none", "unknown", "(null)", "-")
 _FEWEST_IN_ALL, _CHARACTERS_PER_CHARACTER = 200_000_000, 200
 
 
@@ -169,6 +169,12 @@ def node_names(lists: pd.Series) -> np.ndarray:
                 "column with the node lists out"
             )
     return np.array(names, dtype=object)[codes]
+
+
+def names_of(lists: np.ndarray | None, n: int) -> np.ndarray:
+    """Return how many nodes each of ``n`` lists of `node_names` names, NaN where none is named."""
+    found = np.full(n, math.nan) if lists is None else pd.Series(lists).str.count(",").to_numpy(float) + 1
+    return found if lists is None else np.where(lists == "", math.nan, found)
 
 
 def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
