@@ -131,7 +131,7 @@ class Known:
 
     def own_cores(self) -> np.ndarray:
         """Return `Requests.own_cores`."""
-        return np.array([("", "task", "cpu").index(value) for value in self._as_text("own_cores")], np.int64)
+        return np.array([{"task": 1, "cpu": 2}.get(value, 0) for value in self._as_text("own_cores")], np.int64)
 
     def of_whole_nodes(self, column: str) -> np.ndarray:
         """Return the CPUs or MB per node that a job counts for when it takes its nodes whole: its partition's mean."""

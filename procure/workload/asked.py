@@ -177,14 +177,20 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         exclusive=whole,
         all_memory=all_memory,
     )
-    if asked.gpus_per_task or asked.gpus_per_node:
+    return asked if asked.gpus_per_task or asked.gpus_per_node else _shared_out(asked, gpus["gpus"])
+
+
+def by_gpu(asked: Asked, options: Mapping[str, str]) -> Asked:
+    """Return a job that asks for GPUs alone as a task for each: they go wherever GPUs are free, with CPUs on each node.
+
+    sbatch's one task, which stands in no option, is no bound then.
+    """
+    n = asked.gpus_per_task
+    said = {"ntasks", "nodes", "ntasks-per-node", "ntasks-per-gpu", "gpus-per-task", "cpus-per-task"}
+    if n < 2 or options.keys() & said:
         return asked
-    of_tasks = {"ntasks", "nodes", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task"}
-    if gpus["gpus"] > 1 and not options.keys() & of_tasks:
-        n = gpus["gpus"]  # sbatch's one task is no bound then: GPUs go wherever they are free, with CPUs on each node
-        asked = asked._replace(shape="tasks", n_tasks=n, tasks_per_node=0, gpus_per_task=1)
-        return asked._replace(cpus_per_task=max(c // n, 1), mem_mb_per_task=-(-asked.mem_mb_per_task // n))
-    return _shared_out(asked, gpus["gpus"])
+    each = asked._replace(shape="tasks", n_tasks=n, tasks_per_node=0, gpus_per_task=1)
+    return each._replace(cpus_per_task=max(asked.cpus_per_task // n, 1), mem_mb_per_task=-(-asked.mem_mb_per_task // n))
 
 
 def _completed(n: int, c: int, least: int, cpus: int) -> tuple[int, int]:

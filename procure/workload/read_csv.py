@@ -157,6 +157,8 @@ def _mapping(
 
 def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
     """Say what else would tell the columns: a preset that they look like, or CPUs per node for all nodes alike."""
+    if {"JobID", "Submit"} <= set(frame.columns):
+        return "; these columns are sacct's: --set format=sacct"
     preset = fitting_preset(frame.columns)
     if preset is not None:
         return f"; it looks like a log of the preset {preset}: --set preset={preset}"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.text import counted, short
-from procure.workload.asked import Asked, ahead, asked_for, left_to_site, line_options, own_cores, unheeded
+from procure.workload.asked import Asked, ahead, asked_for, by_gpu, left_to_site, line_options, own_cores, unheeded
 from procure.workload.ledger import Ledger
 from procure.workload.units import by_value
 
@@ -37,7 +37,7 @@ def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
         options = line_options(line)
         if nodes > 1 and not options.keys() & {"nodes", "ntasks-per-node"}:
             options["nodes"] = str(nodes)
-        asked = asked_for(options, cpus) if cpus or options.keys() & _SIZES else Asked()
+        asked = by_gpu(asked_for(options, cpus), options) if cpus or options.keys() & _SIZES else Asked()
         return *asked, left_to_site(options), unheeded(options), own_cores(options), *ahead(options), False
     except ValueError:
         return *Asked(), "", "", "", "", 0, "", 0, True
