@@ -603,8 +603,6 @@ class NaiveSlurm:
             elif partition in blocked_partitions:
                 continue
             if self.held(job):
-                if rules.assoc_limit_stop:
-                    blocked_partitions.add(partition)
                 continue
             closed = self.closed_nodes(job, self.now, self.jobs["limit"][job]) | blocked_nodes
             nodes = self.find(job, closed, [])
@@ -616,8 +614,7 @@ class NaiveSlurm:
                 self.begin(job, nodes)
                 rejected_array = -1
                 continue
-            if not self.over_asked(job):
-                self.preempt(job, closed)
+            self.preempt(job, closed)
             if reservation >= 0:
                 blocked_reservations.add(reservation)
             elif not self.may_overtake(job):
@@ -633,7 +630,7 @@ class NaiveSlurm:
         whole = [i for i in range(limits.first[job], limits.first[job + 1]) if limits.amount[i] != limits.asked[i]]
         for i in whole if nodes is not None else ():
             self.amount[i] = float(sum(self.totals[0][node] for node in nodes))
-        if nodes is not None and self.exceeds(job, self.rows_of(job, late=True), self.amount):
+        if self.over_asked(job) if nodes is None else self.exceeds(job, self.rows_of(job, late=True), self.amount):
             return True
         of = {other: limits.row[limits.first[other] : limits.first[other + 1]].tolist() for other in [job, *self.bound]}
         for row in of[job]:

@@ -547,19 +547,20 @@ def test_a_limit_of_a_job_counts_the_whole_nodes_that_it_gets(procure, tmp_path,
     assert [None if pd.isna(start) else start for start in found] == starts
 
 
-def test_a_job_above_a_limit_on_cpus_that_finds_no_nodes_keeps_its_partition(tmp_path):
-    """Slurm compares limits on TRES once it has chosen nodes: a real one said Resources, and blocked the partition."""
+@pytest.mark.parametrize("stop", [False, True])
+def test_a_job_above_a_limit_on_cpus_keeps_its_partition_only_under_assoc_limit_stop(tmp_path, stop):
+    """Without nodes, too: as in Slurm a limit on TRES stands above that; one on jobs never keeps the partition."""
     site = Site(
         partitions=(Partition(name="p", nodes="ALL", default=True),),
         qos=(Qos(name="normal"), Qos(name="few", limits=Limits(grp_tres={"cpu": 6}))),
-        enforce=("limits", "qos"), scheduler=Scheduler(backfill=False),
+        enforce=("limits", "qos"), scheduler=Scheduler(backfill=False, assoc_limit_stop=stop),
     )  # fmt: skip
     write_site(site, pd.DataFrame({"node_id": ["n1"], "cpus": [8], "mem_mb": 100}), tmp_path / "site")
     rows = {"job_id": ["a", "b", "c"], "submit_time": [0, 10, 20], "cpus_per_node": [4, 5, 2]}
     jobs = pd.DataFrame(rows).assign(run_time=100, requested_time=120, n_nodes=1, mem_mb_per_node=0)
     jobs["qos"] = ["few", "few", "normal"]
-    start = simulate(check(jobs, JOB), read_site(tmp_path / "site").nodes, f"slurm:site={tmp_path / 'site'}").schedule
-    assert start["start_time"].iloc[2] > start["end_time"].iloc[0]
+    found = simulate(check(jobs, JOB), read_site(tmp_path / "site").nodes, f"slurm:site={tmp_path / 'site'}").schedule
+    assert (found["start_time"].iloc[2] > found["end_time"].iloc[0]) == stop
 
 
 def test_backfills_second_is_that_of_the_starts_which_the_log_says_are_its():

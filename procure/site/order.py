@@ -250,7 +250,7 @@ def over_asked(own, job):
 def over_chosen(own, job, n):
     """Say whether a job would exceed a limit on TRES with the nodes in ``chosen``: Slurm looks once it chose.
 
-    Where there are none (n = 0), Slurm takes as many as the job asks for to be new, and the job to be over a limit.
+    Where there are none (n = 0), it counts what the job asks for, and all its nodes as new: a limit stands above them.
     """
     work, jobs, limits = own.work, own.jobs, own.limits
     for i in range(limits.first[job], limits.first[job + 1]):
@@ -262,13 +262,15 @@ def over_chosen(own, job, n):
                 different += work.jobs_on[limits.place[row], work.chosen[k]] == 0
             if work.used[0, row] + different > limits.bound[row]:
                 return True
-        elif n > 0 and limits.late[row]:
-            if limits.amount[i] != limits.asked[i]:  # CPUs of whole nodes
+        elif limits.late[row]:
+            amount = limits.asked[i]
+            if n > 0 and amount != limits.amount[i]:  # CPUs of whole nodes
                 work.now[SAME_UNTIL] = -NEVER
-                work.amount[i] = 0
+                amount = 0
                 for k in range(n):
-                    work.amount[i] += own.nodes.cpus[work.chosen[k]]
-            if _exceeds(own, job, row, work.amount[i]):
+                    amount += own.nodes.cpus[work.chosen[k]]
+                work.amount[i] = amount
+            if _exceeds(own, job, row, amount):
                 return True
     return False
 

@@ -147,8 +147,6 @@ def main_pass(own, full):
         elif work.partition_blocked[partition]:
             continue
         if held(own, job):
-            if rules.limit_stops:
-                work.partition_blocked[partition] = 1
             continue
         for word in range(work.closed.size):
             work.closed[word] = work.blocked[word]
@@ -162,7 +160,7 @@ def main_pass(own, full):
             begin(own, job, n)
             rejected_array = -1
             continue
-        if rules.preempts and not over_asked(own, job):
+        if rules.preempts:
             preempt(own, job, work.closed)
         if reservation >= 0:
             work.reservation_blocked[reservation] = 1
