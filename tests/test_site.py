@@ -37,7 +37,6 @@ from procure.site.policy import Slurm
 from procure.site.show import partition_table
 from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
-from procure.site.work import backfill_second, clocked
 from procure.sweep.runner import Bench, simulate_rows
 from procure.tables import JOB, NODE, check
 
@@ -561,19 +560,6 @@ def test_a_job_above_a_limit_on_cpus_keeps_its_partition_only_under_assoc_limit_
     jobs["qos"] = ["few", "few", "normal"]
     found = simulate(check(jobs, JOB), read_site(tmp_path / "site").nodes, f"slurm:site={tmp_path / 'site'}").schedule
     assert (found["start_time"].iloc[2] > found["end_time"].iloc[0]) == stop
-
-
-def test_backfills_second_is_that_of_the_starts_which_the_log_says_are_its():
-    """Four fifths of five starts or more; where they disagree, or slurmctld's start is unknown, nothing is told."""
-    booted = Latency(booted=1_700_000_000)
-    site = Site(partitions=(Partition(name="p", nodes="ALL"),), scheduler=Scheduler(bf_interval=10), latency=booted)
-    jobs = pd.DataFrame({"start_time": [7, 17, 27, 37, 31, 47], "flags": "SchedBackfill,StartReceived"})
-    assert backfill_second(site, jobs) == 7
-    assert backfill_second(site, jobs.assign(flags="SchedMain")) is None
-    assert backfill_second(site, jobs.assign(start_time=[7, 18, 27, 39, 31, 47])) is None
-    assert backfill_second(site.model_copy(update={"latency": Latency()}), jobs) is None
-    assert clocked(site, 1_700_000_040, 0).latency.clock == pytest.approx(-38.9)
-    assert clocked(site, 1_700_000_040, 1).latency.clock == pytest.approx(-38.5)
 
 
 def test_bought_nodes_join_partitions_and_get_features(tmp_path):

@@ -24,18 +24,7 @@ from procure.site.model import Partition, Priority, Site
 from procure.site.order import fair_shares
 from procure.site.past import as_never_ended
 from procure.site.store import read_site
-from procure.site.work import (
-    DUE,
-    N_STARTS,
-    N_VICTIMS,
-    NEXT_START,
-    NEXT_VICTIM,
-    NOW,
-    SEEN_FIRST,
-    Work,
-    backfill_second,
-    own_of,
-)
+from procure.site.work import DUE, N_STARTS, N_VICTIMS, NEXT_START, NEXT_VICTIM, NOW, SEEN_FIRST, Work, own_of
 from procure.text import counted
 
 
@@ -175,7 +164,7 @@ class Slurm(Parameters):
     def _made(self, state: State, jobs: pd.DataFrame, nodes: pd.DataFrame, began: int) -> CompiledPolicy:
         site = self.rules(jobs, nodes)
         layout = lay_out(site, nodes, jobs.assign(exclusive="1") if self.exclusive else jobs)
-        own = own_of(site, layout, began, backfill_second(site, jobs) if began else None)
+        own = own_of(site, layout, began)
         columns = functools.partial(_columns, own.work) if own.rules.preempts or len(own.tables.failures) else None
         return CompiledPolicy(decide, slurm_loop, own, columns, rejected=layout.rejected, may_strand=True)
 

@@ -6,7 +6,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from procure.simulator.pools import enough
 from procure.site.fair_share import STARTED
@@ -31,8 +30,6 @@ BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
 BEYOND = 82
 """ms by which a job is over later than its run time after the moment of its start: Slurm begins and ends a sleep."""
-_EARLY = 1.1
-"""s after the boot, where backfill comes in the same second."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -310,30 +307,13 @@ def _failures(layout: Layout) -> np.ndarray:
     return np.ascontiguousarray(found[np.argsort(found[:, 0], kind="stable")])
 
 
-def backfill_second(site: Site, jobs: pd.DataFrame) -> int | None:
-    """Return when backfill came, s modulo ``bf_interval``, by the starts that a log's flags say are its.
-
-    None where fewer than five are told, or less than four fifths came at one such second: its passes took long.
-    """
-    if site.latency.booted is None or not {"flags", "start_time"} <= set(jobs):
-        return None
-    own = jobs["start_time"].notna() & jobs["flags"].astype(str).str.contains("SchedBackfill", regex=False)
-    counts = (jobs["start_time"][own].astype(np.int64) % site.scheduler.bf_interval).value_counts()
-    return None if counts.sum() < 5 or counts.iloc[0] < 0.8 * counts.sum() else int(counts.index[0])
-
-
-def clocked(site: Site, began: int, backfill: int | None) -> Site:
-    """Return a site with the clock of its last boot, by periods; ``began`` = first submission, Unix s, 0 = no dates.
-
-    Its scheduler begins 0.8 to 2 s after the boot, which is told in whole seconds; the second of backfill tells more.
-    """
+def clocked(site: Site, began: int) -> Site:
+    """Return a site with the clock of its last boot, by periods; ``began`` = first submission, Unix s, 0 = no dates."""
     booted = site.latency.booted
     if booted is None or not began:
         return site
-    after = -1 if backfill is None else (backfill - booted) % site.scheduler.bf_interval
-    started = _EARLY if after == 0 else STARTED
     period = math.lcm(site.priority.calc_period, site.scheduler.bf_interval, site.scheduler.sched_interval)
-    clock = -((began - booted - started) % period)
+    clock = -((began - booted - STARTED) % period)
     return site.model_copy(update={"latency": site.latency.model_copy(update={"clock": clock})})
 
 
@@ -348,9 +328,9 @@ def _reports(site: Site, n_jobs: int) -> np.ndarray:
     return np.arange(1, n_jobs + 1) * _GOLDEN % 1 < share
 
 
-def own_of(site: Site, layout: Layout, began: int, backfill: int | None = None) -> Own:
-    """Lay out what a run of policy slurm needs; ``backfill`` is `backfill_second`."""
-    site = clocked(site, began, backfill)
+def own_of(site: Site, layout: Layout, began: int) -> Own:
+    """Lay out what a run of policy slurm needs."""
+    site = clocked(site, began)
     n_jobs, n_nodes = len(layout.jobs.submit), len(layout.nodes.cpus)
     n_words, n_rows, n_tree = -(-n_nodes // WORD), len(layout.limits.bound), len(layout.tree.parent)
     n_partitions, n_arrays = len(layout.partition_nodes), len(layout.jobs.array_limit)
@@ -390,8 +370,7 @@ def own_of(site: Site, layout: Layout, began: int, backfill: int | None = None) 
     latency = site.latency
     now[ASKED] = 1  # the nodes have just registered
     now[[NOW, LAST_PASS, LAST_SCHEDULE, LAST_FULL, LAST_CALC, ASKED_FROM]] = math.floor(latency.clock)
-    every = site.scheduler.bf_interval
-    now[LAST_BACKFILL] = math.floor(latency.clock - BEFORE) if backfill is None else (backfill - began) % every - every
+    now[LAST_BACKFILL] = math.floor(latency.clock - BEFORE)
     tree = layout.tree
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
