@@ -281,7 +281,7 @@ def own_cores(options: Mapping[str, str]) -> str:
 
 
 def left_to_site(options: Mapping[str, str]) -> str:
-    """Name of ``cpu`` and ``mem`` what a job does not ask for, so that a site's defaults per GPU give it."""
+    """Name which of ``cpu`` and ``mem`` a job leaves open, so that the defaults per GPU of a site decide."""
     cpu = options.keys() & {"cpus-per-task", "cpus-per-gpu"}
     mem = options.keys() & {"mem", "mem-per-cpu", "mem-per-gpu"}
     return " ".join(name for name, said in (("cpu", cpu), ("mem", mem)) if not said)

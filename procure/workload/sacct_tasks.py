@@ -28,7 +28,7 @@ class Seen(NamedTuple):
     uneven: np.ndarray
     """Its GPUs do not part evenly over its nodes."""
     more: dict[str, np.ndarray]
-    """With the GPUs that it asked for it got more of ``cpu`` or ``mem`` than it asked for."""
+    """It got the GPUs that it asked for, and more of ``cpu`` or ``mem`` than it asked for."""
 
 
 def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
