@@ -691,3 +691,13 @@ def test_passes_keep_their_rhythm_through_an_empty_queue(tmp_path):
     )
     schedule = simulate(three, nodes, Slurm(site=str(tmp_path)), kill_at_limit=False).schedule.set_index("job_id")
     assert schedule.loc[three["job_id"], "start_time"].tolist() == [0, 3, 9]  # the end at 4 asks for a pass at 6
+
+
+def test_a_limit_on_a_gpu_model_counts_jobs_that_name_it(tmp_path):
+    """GrpTRES=gres/gpu:a100=2: the second job waits for the first; one that names no model goes by no such limit."""
+    limited = Limits(grp_tres={"gres/gpu:a100": 2})
+    site = Site(qos=(Qos(name="normal", limits=limited),), enforce=("limits",), priority=Priority(type="basic"))
+    nodes = pd.DataFrame({"cpus": [8], "gpus": [8], "gpu_type": ["A100"]})
+    jobs = {"run_time": [30] * 3, "gpus_per_node": [2, 1, 1], "gpu_type": ["a100", "a100", ""], "qos": "normal"}
+    first, second, third = started(tmp_path, site, nodes, jobs)["start_time"]
+    assert (first, third) == (1, 1) and second > 30

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from procure.errors import TableError
-from procure.site.limits import TRES
+from procure.site.limits import is_counted
 from procure.site.model import Limits, NotUnderstood, gaps_of
 from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, names, taken
 from procure.text import listed
@@ -360,7 +360,7 @@ def _take(
             found.say(key, text, where, "not a number; the limit is not applied")
             continue
         if isinstance(value, dict):
-            for name in sorted(value.keys() - set(TRES)):
+            for name in sorted(name for name in value if not is_counted(name)):
                 found.say(key, text, where, f"limits on {name} are not applied: more jobs may start than in Slurm")
             amounts = limits.get(row.field, {}) | value
             value = {name: amount for name, amount in amounts.items() if amount is not None}

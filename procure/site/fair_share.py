@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from procure.site.limits import MODEL
 from procure.site.model import Site
 
 STARTED = 1.5
@@ -190,7 +191,9 @@ def _tres_factor(known: Known, amounts: dict[str, np.ndarray], name: str, raw: b
         return np.zeros(len(amounts["cpu"]))
     if raw:
         return amounts[name]
-    column = {"cpu": "cpus", "mem": "mem_mb", "gres/gpu": "gpus"}.get(name)
+    column = {"cpu": "cpus", "mem": "mem_mb", "gres/gpu": "gpus"}.get("gres/gpu" if name.startswith(MODEL) else name)
     values = np.ones(len(known.nodes)) if column is None else known.nodes[column].to_numpy(float)
+    if name.startswith(MODEL):
+        values = values * (known.model_of_node == name.removeprefix(MODEL))
     totals = known.partition_nodes @ values
     return amounts[name] / np.maximum(totals[known.partition_of], 1.0)

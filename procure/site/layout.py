@@ -17,7 +17,7 @@ from procure.simulator.asks import gpus_of, task_columns, with_tasks
 from procure.simulator.pools import GUARDS, enough
 from procure.site.constraints import constraint_groups
 from procure.site.fair_share import Tree, base_priority, fair_tree, usage_before
-from procure.site.limits import TRES, LimitRows, exceeded, limit_rows, most_nodes
+from procure.site.limits import LimitRows, exceeded, limit_rows, most_nodes
 from procure.site.model import Site
 from procure.site.names import Known
 
@@ -169,6 +169,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         ).astype(float),
         "node": least.astype(float), "gres/gpu": (count * gpus + least * units.node_gpus).astype(float),
     }  # fmt: skip
+    amounts |= known.by_model(known.gpu_type, amounts["gres/gpu"])
     amounts["billing"] = known.billing(amounts)
     classes, class_of = known.classes()
     rows = limit_rows(site, classes, class_of, amounts, {"cpu": n_asked.astype(float)}, known.licenses)
@@ -398,7 +399,7 @@ def _rejections(
             if not why and (memory[job] > most or not _fits(nodes, places, jobs, job)):
                 why = NO_NODES
             if not why:
-                of_job = {name: amounts[name][job] for name in TRES}
+                of_job = {name: each[job] for name, each in amounts.items()}
                 why = exceeded(known.site, classes[class_of[job]], of_job, int(jobs.least[job]), int(asked[4]))
             settled[key] = why
         if settled[key]:

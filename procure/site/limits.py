@@ -19,9 +19,16 @@ SUM, RUN_MINUTES, MINUTES, USED, DIFFERENT, ALONE = range(6)
 so far (AccountingStorageEnforce=safe), the minutes used alone: a job starts as long as they are below the bound,
 the different nodes that its running jobs are on, or the CPUs of a job that takes its nodes whole."""
 TRES = ("cpu", "mem", "node", "gres/gpu", "billing")
+MODEL = "gres/gpu:"
+"""How the TRES of one GPU model begins; as in Slurm, jobs that name the model count, others do not."""
 JOBS = "jobs"
 _ANY = 2**31
 """Nodes; no job has so many."""
+
+
+def is_counted(tres: str) -> bool:
+    """Say whether limits on a TRES are applied."""
+    return tres in TRES or tres.startswith(MODEL)
 
 
 class LimitRows(NamedTuple):
@@ -95,7 +102,7 @@ def limit_rows(
     row, amount, before, first = [], [], [], [0]
     for job, number in enumerate(class_of):
         for each, what in of_class[number]:
-            adds = amounts[what][job]
+            adds = amounts[what][job] if what in amounts else 0.0
             at_first = asked[what][job] if what in asked else adds
             if adds > 0 and (rows.kind[each] != ALONE or adds != at_first):
                 row.append(each)
@@ -163,7 +170,7 @@ def _group(limits: Limits, scope: tuple[Any, ...], bind: Any) -> None:
     bind(scope, SUM, JOBS, limits.grp_jobs, ("grp", SUM, JOBS))
     for kind, name in _GROUPS:
         for what, bound in getattr(limits, name).items():
-            if what in TRES:
+            if is_counted(what):
                 bind(scope, kind, what, bound, ("grp", kind, what))
 
 
@@ -175,7 +182,7 @@ def _each(limits: Limits, name: str, user: str, account: str, bind: Any) -> None
     ):
         bind(("qos", name, *who), SUM, JOBS, jobs, (who[0], SUM, JOBS))
         for what, bound in tres.items():
-            if what in TRES:
+            if is_counted(what):
                 bind(("qos", name, *who), SUM, what, bound, (who[0], SUM, what))
 
 

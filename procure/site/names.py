@@ -14,7 +14,7 @@ from procure.errors import TableError
 from procure.files.gpu_pools import models_of
 from procure.simulator.asks import gpus_of
 from procure.site.bought import joined, texts
-from procure.site.limits import accounts_above
+from procure.site.limits import MODEL, accounts_above
 from procure.site.model import Association, Mode, Partition, Qos, Site
 from procure.site.rows import counts
 from procure.site.store import node_list
@@ -83,6 +83,7 @@ class Known:
             for name, when in zip(self.given_reservation, submitted, strict=True)
         ]
         self.reservation_over = [when >= over for (over, _), when in zip(self.time_of, submitted, strict=True)]
+        self.model_of_node = np.array([kind.casefold() for kind in texts(nodes, "gpu_type")], object)
         self.gpu_type = [
             kind.casefold() if n else "" for kind, n in zip(self.text("gpu_type"), gpus_of(jobs), strict=True)
         ]
@@ -212,9 +213,22 @@ class Known:
         of_job = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
         return list(number), of_job
 
+    @staticmethod
+    def by_model(models: list[str], gpus: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the GPUs of each job as amounts of the TRES of their model."""
+        of = np.array(models, object)
+        return {MODEL + model: np.where(of == model, gpus, 0.0) for model in set(models) - {""}}
+
+    def _models_got(self) -> list[str]:
+        """Return the GPU model that each job gets: the one that it names, or the only one of its partition."""
+        there = [set(self.model_of_node[mask & (self.nodes["gpus"] > 0)]) for mask in self.partition_nodes]
+        only = ["".join(models) if len(models) == 1 else "" for models in there]
+        return [named or only[n] for named, n in zip(self.gpu_type, self.partition_of, strict=True)]
+
     def billing(self, amounts: dict[str, np.ndarray]) -> np.ndarray:
         """Return what a job counts for (TRES billing): its CPUs, or what the partition's weights make of it."""
         most = "max_tres" in self.site.priority.flags
+        amounts = amounts | self.by_model(self._models_got(), amounts["gres/gpu"])
         found = amounts["cpu"].copy()
         for n, each in enumerate(self.site.partitions):
             if each.billing_weights:

@@ -347,7 +347,7 @@ def _amount(name: str, text: str) -> int:
 
 def _tres(text: str) -> dict[str, int | None]:
     """Read ``cpu=100,mem=1T``; −1 takes a limit away, which is None."""
-    pairs = [item.partition("=") for item in names(text)]
+    pairs = [item.partition("=") for item in names(text.lower())]
     return {name: None if amount.startswith("-") else _amount(name, amount) for name, _, amount in pairs}
 
 

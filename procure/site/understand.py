@@ -17,7 +17,7 @@ from procure.settings import complaint, problems
 from procure.site.accounting import Accounting, read_accounting
 from procure.site.conf import Configuration, Record, read_folder
 from procure.site.gaps import gres_gaps, missing, node_gaps, reservation_gaps, unlisted, without_database
-from procure.site.limits import TRES
+from procure.site.limits import is_counted
 from procure.site.model import (
     Association,
     Latency,
@@ -321,7 +321,7 @@ def _priority(found: Configuration, values: dict[str, Any], tz: str | None, unkn
         values["usage_at"] = unix_seconds(found.shown_at, tz) if told and found.shown_at else None
     effect = "when sshare ran is not known (scontrol show config tells it, --tz its zone): strike usage of later out"
     unknown += gaps_of([(told and not known, "sshare RawUsage", "", effect)])
-    odd = sorted(values.get("weight_tres", {}).keys() - set(TRES))
+    odd = sorted(name for name in values.get("weight_tres", {}) if not is_counted(name))
     unknown += gaps_of([(odd, "PriorityWeightTRES", ",".join(odd), "this TRES counts for nothing in the priority")])
     flags = sorted(set(values.get("flags", ())) - _MODELLED_FLAGS)
     effect = "this flag is not modelled: the order of the queue may differ"
@@ -402,7 +402,7 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     values, gaps = taken(PARTITION, record, lambda _: record["_where"], f"partition {name} ")
     unknown += gaps + unlisted(record, PARTITION, "partition", f"partition {name}")
     effect = "not counted as billing: limits on it bind later, and its use costs less of a share, than in Slurm"
-    odd = sorted(values.get("billing_weights", {}).keys() - set(TRES))
+    odd = sorted(name for name in values.get("billing_weights", {}) if not is_counted(name))
     unknown += gaps_of(((True, f"partition {name} tresbillingweights", one, effect) for one in odd), record["_where"])
     try:
         return Partition(name=name, **values)
