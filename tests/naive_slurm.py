@@ -12,7 +12,7 @@ import math
 from itertools import pairwise
 
 from procure.site.layout import ALL_MEMORY, WHOLE, Layout
-from procure.site.limits import ALONE, DIFFERENT, MINUTES, RUN_MINUTES, USED
+from procure.site.limits import ALONE, DIFFERENT, LICENSE, MINUTES, RUN_MINUTES, USED
 from procure.site.model import Site
 from procure.site.names import DOWN, DRAINED
 
@@ -519,13 +519,23 @@ class NaiveSlurm:
 
     # ------------------------------------------------------------------ hold-back
     def held(self, job: int) -> bool:
-        """acct_policy, before nodes are looked for: limits of jobs, licences and what was used so far."""
+        return self.barred(job) or self.unlicensed(job)
+
+    def barred(self, job: int) -> bool:
+        """acct_policy, before nodes are looked for: limits of jobs and what was used so far."""
         array = self.jobs["array"][job]
         if array >= 0:
             most = self.layout.jobs.array_limit[array]
             if most and self.array_running[array] >= most:
                 return True
-        return self.exceeds(job, self.rows_of(job, late=False), self.layout.limits.asked)
+        return self.exceeds(job, self.early(job, licenses=False), self.layout.limits.asked)
+
+    def unlicensed(self, job: int) -> bool:
+        return self.exceeds(job, self.early(job, licenses=True), self.layout.limits.asked)
+
+    def early(self, job: int, licenses: bool) -> list[int]:
+        limits = self.layout.limits
+        return [i for i in self.rows_of(job, late=False) if (limits.kind[limits.row[i]] == LICENSE) == licenses]
 
     def rows_of(self, job: int, late: bool) -> list[int]:
         """Return a job's limits: those on TRES are compared once nodes were chosen, the others before."""
@@ -660,12 +670,12 @@ class NaiveSlurm:
             array = self.jobs["array"][job]
             if array >= 0 and array == rejected_array:
                 continue
-            if self.held(job):
+            if self.barred(job):
                 continue
             if array >= 0 and array_reserved.get(array, 0) >= rules.bf_max_job_array_resv:
                 continue
             rejected_array = array
-            if self.over_backfill_limits(job, counts):
+            if self.over_backfill_limits(job, counts) or self.unlicensed(job):  # who lacks licences is counted
                 continue
             only_now = self.may_overtake(job)
             tried += 1

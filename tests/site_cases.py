@@ -160,6 +160,8 @@ def _backfill(rng, settings, jobs, nodes):
         bf_job_part_count_reserve=int(rng.choice([0, 2])), sched_interval=30,
     )  # fmt: skip
     jobs["n_nodes"] = rng.choice([1, 1, 2, len(nodes)], len(jobs))
+    settings["licenses"] = {"a": 1}
+    jobs["licenses"] = rng.choice(["", "", "a"], len(jobs))
 
 
 def _constraints(rng, settings, jobs, nodes):

@@ -139,7 +139,7 @@ def test_settings_that_are_read_and_not_followed_are_listed(tmp_path) -> None:
 
 def test_limits_that_are_not_applied_are_listed() -> None:
     """Of other GRES, wall in all and submissions: read and shown, and named with what that may change."""
-    text = "add qos long GrpTRES=CPU=8,gres/gpu:a100=4,gres/nic=2 GrpTRESMins=billing=9 GrpWall=60 MaxSubmitJobs=5 MaxWall=30\n"
+    text = "add qos long GrpTRES=CPU=8,gres/gpu:a100=4,gres/nic=2 GrpTRESMins=billing=9 GrpWall=60 MaxSubmitJobs=5\n"
     found = read_accounting([("a.txt", text)])
     told = [(each.setting, each.where) for each in found.not_understood]
     assert sorted(told) == [(name, "a.txt:1") for name in ("grptres", "grpwall", "maxsubmitjobsperuser")]

@@ -8,7 +8,7 @@ import pytest
 
 from procure.run import simulate
 from procure.site.layout import lay_out
-from procure.site.model import Partition, Priority, Select, Site
+from procure.site.model import Latency, Limits, Partition, Priority, Qos, Select, Site
 from procure.site.policy import Slurm
 from procure.site.store import write_site
 from procure.tables import JOB, NODE, check
@@ -163,6 +163,20 @@ def test_tasks_and_cpus_with_cores_of_their_own(tmp_path, own_cores, cpus, n_tas
     jobs = check(pd.DataFrame([row | {"own_cores": own_cores}, more]), JOB)
     schedule = simulate(jobs, check(nodes, NODE), f"slurm:site={tmp_path}").schedule
     assert schedule["node_tasks"].iloc[0] == dealt
+
+
+@pytest.mark.parametrize(("bound", "starts"), [(None, [1, 1, 11]), (5, [1, 11, 21]), (6, [1, 1, 11])])
+def test_a_job_of_nodes_takes_whole_cores_where_nodes_differ_in_threads(tmp_path, bound, starts):
+    """A CPU of each of two nodes is a core of two threads on a and one CPU on b: 3 in all, as a real Slurm counted."""
+    nodes = pd.DataFrame({"node_id": ["a", "b"], "cpus": 4, "mem_mb": 9000, "threads_per_core": [2, 1]})
+    qos = Qos(name="normal", limits=Limits(grp_tres={} if bound is None else {"cpu": bound}))
+    part = Partition(name="p", nodes="ALL", default=True)
+    latency = Latency(job_end=0, pass_at_end=0)
+    site = Site(partitions=(part,), qos=(qos,), enforce=("limits",), priority=Priority(type="basic"), latency=latency)
+    write_site(site, nodes, tmp_path)
+    jobs = {"job_id": list("123"), "submit_time": 0, "run_time": 9, "n_nodes": [2, 1, 1], "cpus_per_node": [1, 3, 3]}
+    table = check(pd.DataFrame(jobs | {"mem_mb_per_node": 10, "requested_time": 60, "qos": "normal"}), JOB)
+    assert simulate(table, check(nodes, NODE), f"slurm:site={tmp_path}").schedule["start_time"].tolist() == starts
 
 
 @pytest.mark.parametrize(

@@ -155,15 +155,17 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     tasks = tasks._replace(node_mem=np.where(all_memory, 0, tasks.node_mem))
     n_cpus, memory, gpus = units.cpus, np.where(all_memory, 0, units.mem), units.gpus
     core = _threads(nodes) if site.select.consume == "core" else np.ones(len(nodes), np.int64)
-    per_core = int(pd.Series(core).mode().min())  # of nodes that differ, the most common
+    per_core = int(core[0]) if (core == core[0]).all() else 1  # where nodes differ, each node rounds up (`taken`)
     own_cores, step = known.own_cores(), np.maximum(task_columns(jobs)["cpus_per_task"], 1)
     of_task = np.where(own_cores == EACH_CPU, step * per_core, step + own_cores * (-step % per_core))
     of_tasks = np.where(own_cores > 0, n_cpus // step * of_task, n_cpus)
     n_cpus = np.where(flexible, n_cpus, -(-of_tasks // per_core) * per_core)
     n_asked = -(-count * np.where(flexible, of_tasks, n_cpus) // per_core) * per_core
-    n_whole = np.where(whole, least * known.of_whole_nodes("cpus"), n_asked)
+    widest = core.max() if len(np.unique(core)) > 1 else 1  # the most that it may come to; `over_chosen` counts anew
+    n_held = n_asked if widest == 1 else count * n_cpus * np.where(own_cores > 0, widest, 1)
+    n_held = np.where(whole, least * known.of_whole_nodes("cpus"), n_held + count * (-n_cpus % widest))
     amounts = {
-        "jobs": np.ones(len(jobs)), "cpu": n_whole.astype(float),
+        "jobs": np.ones(len(jobs)), "cpu": n_held.astype(float),
         "mem": (
             count * memory + least * np.where(all_memory, known.of_whole_nodes("mem_mb"), tasks.node_mem)
         ).astype(float),

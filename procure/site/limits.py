@@ -14,10 +14,10 @@ import numpy as np
 
 from procure.site.model import Association, Limits, Qos, Site
 
-SUM, RUN_MINUTES, MINUTES, USED, DIFFERENT, ALONE = range(6)
+SUM, RUN_MINUTES, MINUTES, USED, DIFFERENT, ALONE, LICENSE = range(7)
 """What a row counts: an amount while jobs run, that times the minutes left of their limits, these and the minutes used
 so far (AccountingStorageEnforce=safe), the minutes used alone: a job starts as long as they are below the bound,
-the different nodes that its running jobs are on, or the CPUs of a job that takes its nodes whole."""
+the different nodes that its running jobs are on, the CPUs of a job that takes its nodes whole, or licences."""
 TRES = ("cpu", "mem", "node", "gres/gpu", "billing")
 MODEL = "gres/gpu:"
 """How the TRES of one GPU model begins; as in Slurm, jobs that name the model count, others do not."""
@@ -61,7 +61,7 @@ class _Rows:
             self.number[key] = len(self.bound)
             self.bound.append(bound)
             self.kind.append(kind)
-            self.late.append(kind != USED and what not in (JOBS, "license"))
+            self.late.append(kind not in (USED, LICENSE) and what != JOBS)
             self.lasting.append(lasting)
         return self.number[key]
 
@@ -109,7 +109,7 @@ def limit_rows(
                 amount.append(adds)
                 before.append(at_first)
         for name, n in licenses[job].items():
-            row.append(rows.row(("license", name), SUM, "license", site.licenses.get(name, 0)))
+            row.append(rows.row(("license", name), LICENSE, "license", site.licenses.get(name, 0)))
             amount.append(float(n))
             before.append(float(n))
         first.append(len(row))

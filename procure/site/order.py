@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from procure.simulator.kernel import part
-from procure.site.limits import ALONE, DIFFERENT, MINUTES, RUN_MINUTES, USED
+from procure.site.limits import ALONE, DIFFERENT, LICENSE, MINUTES, RUN_MINUTES, USED
+from procure.site.place import taken
 from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NEVER, NOW, SAME_UNTIL, SORTED
 
 
@@ -210,12 +211,30 @@ def enqueue(own, job):
 @part
 def held(own, job):
     """Say whether a limit that Slurm compares before it looks for nodes keeps a job: of jobs, licences, use so far."""
+    return barred(own, job) or unlicensed(own, job)
+
+
+@part
+def barred(own, job):
+    """Say whether such a limit does but for licences; backfill counts jobs that lack these (bf_max_job_user, …)."""
     work, jobs, limits = own.work, own.jobs, own.limits
     array = jobs.array[job]
     if array >= 0 and 0 < jobs.array_limit[array] <= work.array_running[array]:
         return True
     for i in range(limits.first[job], limits.first[job + 1]):
-        if not limits.late[limits.row[i]] and _exceeds(own, job, limits.row[i], limits.asked[i]):
+        row = limits.row[i]
+        if not limits.late[row] and limits.kind[row] != LICENSE and _exceeds(own, job, row, limits.asked[i]):
+            return True
+    return False
+
+
+@part
+def unlicensed(own, job):
+    """Say whether too few licences are free for a job."""
+    limits = own.limits
+    for i in range(limits.first[job], limits.first[job + 1]):
+        row = limits.row[i]
+        if limits.kind[row] == LICENSE and _exceeds(own, job, row, limits.asked[i]):
             return True
     return False
 
@@ -264,11 +283,11 @@ def over_chosen(own, job, n):
                 return True
         elif limits.late[row]:
             amount = limits.asked[i]
-            if n > 0 and amount != limits.amount[i]:  # CPUs of whole nodes
+            if n > 0 and amount != limits.amount[i]:  # CPUs of whole nodes, or of whole cores where these differ
                 work.now[SAME_UNTIL] = -NEVER
                 amount = 0
                 for k in range(n):
-                    amount += own.nodes.cpus[work.chosen[k]]
+                    amount += taken(own, job, work.chosen[k], 0, work.chosen_units[k] if jobs.flexible[job] else 1)
                 work.amount[i] = amount
             if _exceeds(own, job, row, amount):
                 return True

@@ -11,11 +11,15 @@ from procure.site.work import WORD
 
 @part
 def _of_task(own, job, node):
-    """Return the CPUs of a task on a node, of whole cores where it shares none or asks for a thread of each."""
+    """Return the CPUs of a task on a node, of whole cores where it shares none or asks for a thread of each.
+
+    A job of nodes has all its tasks on one in place of it, where nodes differ in the threads of a core.
+    """
     cpus, core = max(own.jobs.cpus[job], 1), own.nodes.core[node]
     if own.jobs.own_cores[job] == EACH_CPU:
         return cpus * core
-    return cpus + own.jobs.own_cores[job] * (-cpus % core)
+    step = cpus if own.jobs.flexible[job] else own.jobs.step[job]
+    return cpus + own.jobs.own_cores[job] * (cpus // step) * (-step % core)
 
 
 @part
@@ -28,14 +32,15 @@ def taken(own, job, node, what, units):
     if what > 2 and what != jobs.cap[job]:
         return 0
     more = 0
-    if jobs.flexible[job] and not jobs.whole[job]:
+    if (jobs.flexible[job] or own.rules.uneven) and not jobs.whole[job]:
         more = units * (_of_task(own, job, node) - jobs.cpus[job])
         more += -(units * jobs.cpus[job] + more) % nodes.core[node]
     if what == 0 or what > 2:
         return nodes.totals[what, node] if jobs.whole[job] else units * jobs.cpus[job] + more
     if what == 1:
+        per_cpu = jobs.mem[job] // max(jobs.cpus[job], 1) if jobs.flexible[job] else jobs.mem_per_cpu[job]
         more *= jobs.own_cores[job] != EACH_CPU
-        mem = units * jobs.mem[job] + more * (jobs.mem[job] // max(jobs.cpus[job], 1)) + jobs.node_mem[job]
+        mem = units * jobs.mem[job] + more * per_cpu + jobs.node_mem[job]
         return nodes.mem[node] if jobs.whole[job] else mem
     return nodes.gpus[node] if jobs.whole[job] else units * jobs.gpus[job] + jobs.node_gpus[job]
 
@@ -59,9 +64,12 @@ def holds(own, job, node, free, n_on):
             and nodes.mem[node] >= jobs.mem[job]
             and enough_gpus(nodes.gpus[node], jobs.gpus[job], nodes.guards)
         )
+    cpus, mem = jobs.cpus[job], jobs.mem[job]
+    if own.rules.uneven:
+        cpus, mem = taken(own, job, node, 0, 1), taken(own, job, node, 1, 1)
     return (
-        cpus_of(own, job, node, free) >= jobs.cpus[job]
-        and free[1, node] >= jobs.mem[job]
+        cpus_of(own, job, node, free) >= cpus
+        and free[1, node] >= mem
         and enough_gpus(free[2, node], jobs.gpus[job], nodes.guards)
     )
 

@@ -14,7 +14,17 @@ from procure.site.earliest import (
 )
 from procure.site.layout import ALL_MEMORY, WHOLE
 from procure.site.limits import DIFFERENT
-from procure.site.order import count_nodes, eligible, held, note_eligible, over_asked, over_chosen, sort_queue
+from procure.site.order import (
+    barred,
+    count_nodes,
+    eligible,
+    held,
+    note_eligible,
+    over_asked,
+    over_chosen,
+    sort_queue,
+    unlicensed,
+)
 from procure.site.place import find_now, taken
 from procure.site.preempt import preempt, preemptors_first
 from procure.site.room import join, note_limit, note_parts, when_room
@@ -201,7 +211,8 @@ def _sees_the_same(own, n):
     work, same = own.work, own.work.now[SEEN_CHANGES] == own.work.now[N_CHANGES] and own.work.now[N_TRIED] == n
     for i in range(n):
         job = work.other_queue[i]
-        what = 8 * job + 4 * int(over_asked(own, job)) + 2 * int(held(own, job)) + int(_may_overtake(own, job))
+        what = 8 * int(over_asked(own, job)) + 4 * int(barred(own, job)) + 2 * int(unlicensed(own, job))
+        what += 16 * job + int(_may_overtake(own, job))
         same = same and work.tried[i] == what
         work.tried[i] = what
     work.now[N_TRIED], work.now[SEEN_CHANGES] = n, work.now[N_CHANGES]
@@ -326,12 +337,12 @@ def backfill(own):
         if tried >= rules.bf_max_test or last < i:
             break
         array = jobs.array[job]
-        if (array >= 0 and array == rejected_array) or held(own, job):
+        if (array >= 0 and array == rejected_array) or barred(own, job):
             continue
         if array >= 0 and work.array_reserved[array] >= rules.bf_max_array:
             continue
         rejected_array = array
-        if _over_limits(own, job):
+        if _over_limits(own, job) or unlicensed(own, job):
             continue
         only_now = _may_overtake(own, job)
         tried += 1

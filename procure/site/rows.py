@@ -347,8 +347,8 @@ def _amount(name: str, text: str) -> int:
 
 def _tres(text: str) -> dict[str, int | None]:
     """Read ``cpu=100,mem=1T``; −1 takes a limit away, which is None."""
-    pairs = [item.partition("=") for item in names(text.lower())]
-    return {name: None if amount.startswith("-") else _amount(name, amount) for name, _, amount in pairs}
+    pairs = [(name.lower(), amount) for name, _, amount in (item.partition("=") for item in names(text))]
+    return {name: None if amount.startswith("-") else _amount(name, amount) for name, amount in pairs}
 
 
 def _of(tres: str) -> Callable[[str], dict[str, int | None]]:

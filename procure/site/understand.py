@@ -121,8 +121,6 @@ def _site(
     for record in found.nodes:
         unknown += unlisted(record, NODES, "node", f"node {record['nodename'][:40]}")
         unknown += gres_gaps(record, found)
-    effect = "nodes differ: CPUs of jobs of nodes are rounded up to whole cores as on most nodes"
-    unknown += gaps_of([(len(set(nodes["threads_per_core"])) > 1, "ThreadsPerCore", "", effect)])
     effect = "none of Slurm's files that are known, or not included: nothing of it is used"
     unknown += [NotUnderstood(setting="file", where=name, effect=effect) for name in found.unread_files]
     _refuse_unknown_nodes(found, nodes)

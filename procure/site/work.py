@@ -73,6 +73,7 @@ class Rules(NamedTuple):
     requeue_delay: int
     clock: int  # s after the first submission when Slurm began to look for jobs that outlast their limits
     began: int  # Unix s of the first submission, modulo a day: rounding is to the clock's own minutes
+    uneven: int  # 1 = nodes differ in the CPUs of a core, so that a job of nodes takes other CPUs of each
 
 
 class Work(NamedTuple):
@@ -253,9 +254,10 @@ def cpu_weight(site: Site, n_cpus: int) -> float:
     return (-rules.weight_job_size if rules.favor_small else rules.weight_job_size) / (2 * n_cpus)
 
 
-def rules_of(site: Site, began: int, tree: int, preempts: np.ndarray, n_cpus: int) -> Rules:
+def rules_of(site: Site, layout: Layout, began: int) -> Rules:
     """Return the site's numbers."""
     s, p, e, clock = site.scheduler, site.priority, site.preemption, site.latency.clock
+    n_leaves, n_threads = (len(np.unique(each)) for each in (layout.nodes.leaf, layout.nodes.core))
     return Rules(
         int(s.backfill), math.floor(clock % 1 * 1000), math.floor((clock - BEFORE) % 1 * 1000),
         s.default_queue_depth, s.partition_job_depth, s.sched_interval, s.batch_sched_delay,
@@ -263,10 +265,10 @@ def rules_of(site: Site, began: int, tree: int, preempts: np.ndarray, n_cpus: in
         s.bf_max_job_start, s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_assoc, s.bf_max_job_user_part,
         s.bf_max_job_array_resv, s.bf_min_age_reserve, s.bf_min_prio_reserve, s.bf_job_part_count_reserve,
         int(p.type == "basic"), float(p.weight_age), float(p.weight_fair_share),
-        cpu_weight(site, n_cpus), p.max_age, p.calc_period,
-        math.ceil(s.sched_min_interval - 1e-3), tree, int(preempts.any()),
+        cpu_weight(site, int(layout.nodes.cpus.sum())), p.max_age, p.calc_period,
+        math.ceil(s.sched_min_interval - 1e-3), n_leaves if n_leaves > 1 else 0, int(layout.jobs.preempts.any()),
         int(e.youngest_first), int(e.strict_order), e.reorder_count, e.patience,
-        e.requeue_delay, math.floor(clock), began % 86_400,
+        e.requeue_delay, math.floor(clock), began % 86_400, int(n_threads > 1),
     )  # fmt: skip
 
 
@@ -347,8 +349,10 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     alike += [jobs.rank, jobs.partition] if preempts else []
     _, of_shape, shape = np.unique(np.stack(alike), axis=1, return_index=True, return_inverse=True)
     shape = shape.reshape(-1).astype(np.int64)
-    of_node = np.stack([jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.cap])
-    _, request = np.unique(of_node, axis=1, return_inverse=True)
+    rules = rules_of(site, layout, began)
+    of_node = [jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.cap]
+    of_node += [jobs.own_cores, jobs.step, jobs.mem_per_cpu] if rules.uneven else []
+    _, request = np.unique(np.stack(of_node), axis=1, return_inverse=True)
     request = request.reshape(-1).astype(np.int64)
     asked = np.stack([request, jobs.lln, jobs.place, jobs.mem_per_cpu, jobs.in_order, layout.limits.nodes_of])
     search = np.unique(asked, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
@@ -399,7 +403,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_places), ints(n_jobs), ints(n_nodes),
         now,
     )  # fmt: skip
-    leaves, leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)
+    leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)[1]
     changes = np.unique(layout.closed[layout.closed[:, 3] < 0, :2])
     resv_ends = np.unique(layout.closed[layout.closed[:, 3] >= 0, 1])
     tables = Tables(
@@ -412,7 +416,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         _reports(site, n_jobs),
     )  # fmt: skip
     return Own(
-        rules_of(site, began, len(leaves) if len(leaves) > 1 else 0, jobs.preempts, int(layout.nodes.cpus.sum())),
+        rules,
         layout.nodes,
         jobs,
         layout.places,
