@@ -37,10 +37,12 @@ class NaiveSlurm:
         self.rules, self.site, self.layout, self.began = site.scheduler, site, layout, began
         jobs = layout.jobs
         self.jobs = {name: getattr(jobs, name).tolist() for name in jobs._fields}
-        self.n_jobs, self.n_nodes = len(jobs.submit), len(layout.nodes.cpus)
-        self.durations = [int(duration) for duration in durations]
-        self.start, self.end = [-1] * self.n_jobs, [-1] * self.n_jobs
-        self.on_nodes: list[list[int]] = [[] for _ in range(self.n_jobs)]
+        self.n_jobs, self.n_nodes = len(layout.refused), len(layout.nodes.cpus)
+        n_rows, self.job_of = len(jobs.submit), layout.job.tolist()
+        self.rows = [[row for row, of in enumerate(self.job_of) if of == job] for job in range(self.n_jobs)]
+        self.durations = [int(durations[job]) for job in self.job_of]
+        self.start, self.end = [-1] * n_rows, [-1] * n_rows
+        self.on_nodes: list[list[int]] = [[] for _ in range(n_rows)]
         self.waiting: list[int] = []
         self.running: list[int] = []
         self.totals = [layout.nodes.cpus.tolist(), layout.nodes.mem.tolist()]
@@ -55,24 +57,24 @@ class NaiveSlurm:
             of_job = zip(self.jobs["cpus"], self.jobs["cap"], strict=True)
             self.requests.append([n if cap == row else 0 for n, cap in of_job])
         self.free = [list(column) for column in self.totals]
-        self.n_on, self.billed = [0] * self.n_nodes, [0.0] * self.n_jobs
+        self.n_on, self.billed = [0] * self.n_nodes, [0.0] * n_rows
         self.used = [0.0] * len(layout.limits.bound)
         self.run_until = [0.0] * len(layout.limits.bound)
         self.spent = [0.0] * len(layout.limits.bound)
         self.amount = [float(amount) for amount in layout.limits.amount]
         self.usage = layout.tree.usage.tolist()
         self.fair_share = [1.0] * len(layout.tree.path)
-        self.priority = [0] * self.n_jobs
-        self.charged = [0] * self.n_jobs
+        self.priority = [0] * n_rows
+        self.charged = [0] * n_rows
         self.array_running = [0] * len(jobs.array_limit)
-        self.accrues = [-1] * self.n_jobs
+        self.accrues = [-1] * n_rows
         self.ready = list(self.jobs["eligible"])
-        self.preempted_at: list[int | None] = [None] * self.n_jobs
+        self.preempted_at: list[int | None] = [None] * n_rows
         self.ending: list[int] = []
         self.ended_by = [""] * self.n_jobs
-        self.more_cpus = [0] * self.n_jobs
+        self.more_cpus = [0] * n_rows
         self.restarts, self.lost = [0] * self.n_jobs, [0] * self.n_jobs
-        self.until = [-1] * self.n_jobs
+        self.until = [-1] * n_rows
         self.grace_end: dict[int, int] = {}
         latency = site.latency
         backfill_clock = latency.clock - BEFORE
@@ -81,10 +83,10 @@ class NaiveSlurm:
         self.reported = False
         self.moment = 0
         share = 0.0 if site.scheduler.defer else latency.pass_at_end
-        self.reports = [math.fmod(n * (math.sqrt(5) - 1) / 2, 1) < share for n in range(1, self.n_jobs + 1)]
+        self.reports = [math.fmod(n * (math.sqrt(5) - 1) / 2, 1) < share for n in range(1, n_rows + 1)]
         self.main_at, self.backfill_at = (math.floor(one % 1 * 1000) for one in (latency.clock, backfill_clock))
         self.bound: set[int] = set()
-        self.begun_at = [0] * self.n_jobs
+        self.begun_at = [0] * n_rows
         self.just_begun: set[int] = set()
         self.n_submitted = 0
         self.last_pass = self.last_schedule = self.last_full = self.last_calc = self.now = started
@@ -130,7 +132,18 @@ class NaiveSlurm:
             self.fail_nodes()
             self.end_graces()
             self.schedule_if_due()
-        return self.start, self.end, self.on_nodes
+        ran = [self.as_row(job) for job in range(self.n_jobs)]
+        return tuple([column[row] for row in ran] for column in (self.start, self.end, self.on_nodes))
+
+    def as_row(self, job: int) -> int:
+        """sbatch, --partition: of several the one offering the earliest start runs it; here, the row that it ran as."""
+        return next((row for row in self.rows[self.job_of[job]] if self.start[row] >= 0), job)
+
+    def enter(self, job: int) -> None:
+        for row in self.rows[job]:
+            if not self.layout.rejected[row]:
+                self.waiting.append(row)
+                self.set_priority(row)
 
     @property
     def clock(self) -> int:
@@ -185,9 +198,7 @@ class NaiveSlurm:
             else:
                 self.ask(may_see)
         while self.n_submitted < self.n_jobs and self.jobs["submit"][self.n_submitted] * 1000 <= at:
-            if not self.layout.rejected[self.n_submitted]:
-                self.waiting.append(self.n_submitted)
-                self.set_priority(self.n_submitted)
+            self.enter(self.n_submitted)
             self.ask(may_see)
             self.n_submitted += 1
 
@@ -283,16 +294,18 @@ class NaiveSlurm:
         """preempt, PreemptMode: the job is over, or waits again for as long as AuthInfo's cred_expire at least."""
         began, self.end[job] = self.start[job], self.now
         self.finish(job, self.now)
+        first = self.job_of[job]
         if not again:
-            self.ended_by[job] = why
+            self.ended_by[first] = why
         else:
-            self.restarts[job] += 1
-            self.lost[job] += self.now - began
-            self.start[job] = self.end[job] = self.accrues[job] = -1
+            self.restarts[first] += 1
+            self.lost[first] += self.now - began
+            self.start[job] = self.end[job] = -1
             self.on_nodes[job] = []
-            self.ready[job] = self.now + self.site.preemption.requeue_delay + 1
-            self.waiting.append(job)
-            self.set_priority(job)
+            for row in self.rows[first]:
+                self.accrues[row] = -1
+                self.ready[row] = self.now + self.site.preemption.requeue_delay + 1
+            self.enter(first)
 
     def finish(self, job: int, until: int) -> None:
         self.running.remove(job)
@@ -414,10 +427,18 @@ class NaiveSlurm:
         alternatives: dict[int, list[bool]] = {}
         for i in range(self.jobs["on_first"][job], self.jobs["on_first"][job + 1]):
             other = self.jobs["on"][i]
-            begun, over = self.start[other] >= 0, self.end[other] >= 0 and other not in self.running
-            happened = self.layout.rejected[other] or (begun if self.jobs["on_start"][i] else over)
+            row = self.as_row(other)
+            begun, over = self.start[row] >= 0, self.end[row] >= 0 and row not in self.running
+            happened = self.layout.refused[other] or (begun if self.jobs["on_start"][i] else over)
             alternatives.setdefault(self.jobs["on_either"][i], []).append(happened)
         return not alternatives or any(map(all, alternatives.values()))
+
+    def place_in_turn(self, row: int) -> tuple[int, int, int]:
+        """An array is one entry of the queue for each partition that it names."""
+        job, array = self.job_of[row], self.jobs["array"][row]
+        tasks = [one for one in range(self.n_jobs) if array >= 0 and self.jobs["array"][one] == array]
+        head = tasks[0] if any(len(self.rows[one]) > 1 for one in tasks) else job
+        return head, self.rows[job].index(row), row
 
     def queue(self) -> list[int]:
         """sched_config: reservations first, then the partition's tier, priority, submission."""
@@ -429,7 +450,7 @@ class NaiveSlurm:
                 -jobs["tier"][job],
                 -self.priority[job],
                 jobs["submit"][job],
-                job,
+                *self.place_in_turn(job),
             )
 
         ordered = sorted((job for job in self.waiting if self.eligible(job)), key=key)
@@ -592,14 +613,13 @@ class NaiveSlurm:
         rules = self.rules
         blocked_partitions, blocked_reservations = set(), set()
         blocked_nodes: set[int] = set()
-        rejected_array, depth = -1, 0
+        rejected, depth = None, 0
         in_partition: dict[int, int] = {}
         for job in self.queue():
-            array = self.jobs["array"][job]
-            if array >= 0 and array == rejected_array:
+            array, partition, reservation = (self.jobs[name][job] for name in ("array", "partition", "reservation"))
+            if (array >= 0 and (array, partition) == rejected) or job not in self.waiting:
                 continue
-            rejected_array = array
-            partition, reservation = self.jobs["partition"][job], self.jobs["reservation"][job]
+            rejected = array, partition
             if rules.partition_job_depth:
                 in_partition[partition] = in_partition.get(partition, 0) + 1
                 if in_partition[partition] > rules.partition_job_depth:
@@ -622,7 +642,7 @@ class NaiveSlurm:
                 continue
             if nodes is not None:
                 self.begin(job, nodes)
-                rejected_array = -1
+                rejected = None
                 continue
             self.preempt(job, closed)
             if reservation >= 0:
@@ -663,18 +683,18 @@ class NaiveSlurm:
         space = [(self.floor(self.now), window_end, frozenset())]  # (begin, end, nodes that are promised)
         counts: dict[tuple, int] = {}
         tried = started = 0
-        rejected_array, array_reserved = -1, {}
+        rejected, array_reserved = None, {}
         for job in self.queue():
             if tried >= rules.bf_max_job_test:
                 break
-            array = self.jobs["array"][job]
-            if array >= 0 and array == rejected_array:
+            array, partition = self.jobs["array"][job], self.jobs["partition"][job]
+            if (array >= 0 and (array, partition) == rejected) or job not in self.waiting:
                 continue
             if self.barred(job):
                 continue
             if array >= 0 and array_reserved.get(array, 0) >= rules.bf_max_job_array_resv:
                 continue
-            rejected_array = array
+            rejected = array, partition
             if self.over_backfill_limits(job, counts) or self.unlicensed(job):  # who lacks licences is counted
                 continue
             only_now = self.may_overtake(job)
@@ -696,7 +716,7 @@ class NaiveSlurm:
                 if self.jobs["whole"][job] == WHOLE:  # Slurm 22.05 sets such nodes aside in its table as well
                     self.promise(space, self.now, self.now + self.jobs["limit"][job], nodes)
                 started += 1
-                rejected_array = -1
+                rejected = None
                 if rules.bf_max_job_start and started >= rules.bf_max_job_start:
                     break
                 continue
@@ -707,7 +727,7 @@ class NaiveSlurm:
                 if counts.get(key, 0) >= rules.bf_job_part_count_reserve:
                     continue
                 counts[key] = counts.get(key, 0) + 1
-            rejected_array = -1
+            rejected = None
             if array >= 0:
                 array_reserved[array] = array_reserved.get(array, 0) + 1
             self.promise(space, start, start + self.jobs["limit"][job], nodes)
@@ -970,7 +990,7 @@ class NaiveSlurm:
         return sorted(taken)
 
     def begin(self, job, nodes) -> None:
-        self.waiting.remove(job)
+        self.waiting = [row for row in self.waiting if self.job_of[row] != self.job_of[job]]
         self.running.append(job)
         self.start[job], self.end[job] = self.now, self.now + self.durations[job]
         self.charged[job], self.begun_at[job] = self.now, self.moment

@@ -98,7 +98,8 @@ def _partitions(rng, settings, jobs, nodes):
         Partition(name="short", nodes=half, max_time=120, priority_job_factor=5, max_cpus_per_node=capped),
         Partition(name="first", nodes="ALL", priority_tier=3),
     )
-    jobs["partition"] = rng.choice(["", "short", "first"], len(jobs))
+    jobs["partition"] = rng.choice(["", "short", "first", "short,p", "first,short,p"], len(jobs))
+    jobs["job_id"] = [f"{n // 3}_{n % 3}" if n % 5 else str(n) for n in range(len(jobs))]
 
 
 def _qos(rng, settings, jobs, nodes):
@@ -108,7 +109,7 @@ def _qos(rng, settings, jobs, nodes):
         Qos(name="part", limits=Limits(grp_tres={"node": 3}, grp_tres_run_mins={"cpu": 60})),
     )
     settings["partitions"] += (Partition(name="q", nodes="ALL", qos="part"),)
-    jobs["partition"] = rng.choice(["", "q"], len(jobs))
+    jobs["partition"] = rng.choice(["", "q", "p,q"], len(jobs))
     jobs["qos"] = rng.choice(["", "few", "each"], len(jobs))
 
 
@@ -304,5 +305,5 @@ def _preempt_partition(rng, settings, jobs, nodes):
         Partition(name="spare", nodes="ALL", priority_tier=0, preempt_mode="cancel"),
         Partition(name="whole", nodes="ALL", priority_tier=5, oversubscribe="exclusive"),
     )
-    jobs["partition"] = rng.choice(["", "spare", "owner", "whole"], len(jobs))
+    jobs["partition"] = rng.choice(["", "spare", "owner", "whole", "spare,owner", "whole,spare"], len(jobs))
     jobs["run_time"] = rng.choice([0, 3, 50, 90], len(jobs))

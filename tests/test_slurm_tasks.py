@@ -141,7 +141,7 @@ def test_random_jobs_of_tasks_run_and_hold_what_they_ask_for():
     site = Site(partitions=(Partition(name="batch", nodes="ALL", default=True),), priority=Priority(type="basic"))
     layout = lay_out(site, NODES, jobs)
     schedule = simulate(jobs, NODES, "slurm").schedule
-    assert (schedule["start_time"].isna().to_numpy() == layout.rejected).all()
+    assert (schedule["start_time"].isna().to_numpy() == layout.refused).all()
     ran = schedule[schedule["start_time"].notna()]
     assert len(ran) > 80
     counts = ran["node_tasks"].map(lambda text: [int(one) for one in text.split(",")])

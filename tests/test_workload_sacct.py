@@ -405,14 +405,15 @@ def test_all_memory_of_a_node(tmp_path):
 
 
 def test_what_no_policy_goes_by_is_said(tmp_path):
-    """Nodes asked for by name and the like, a list of partitions; an option of the script is none of the job."""
+    """Nodes asked for by name and the like; partitions are kept; an option of the script is none of the job."""
     asked = "-p p,q -w n1", "--exclud=n2 -s -w n1", "-n 4"
     rows = [line(str(i)) + f"|sbatch {options} a.sh --exclude=n3" for i, options in enumerate(asked)]
     path = tmp_path / "jobs.psv"
     path.write_text("\n".join([f"{HEADER}|SubmitLine", *rows]) + "\n")
-    (said,) = [note for note in import_log(path, "sacct", tz="UTC").notes if "no policy" in note]
-    assert said.startswith("2 jobs")
-    assert said.endswith(": --exclude 1, --nodelist 2, --oversubscribe 1, --partition=A,B 1")
+    read = import_log(path, "sacct", tz="UTC")
+    (said,) = [note for note in read.notes if "no policy" in note]
+    assert said.startswith("2 jobs") and read.jobs["partitions"].tolist() == ["p,q", "", ""]
+    assert said.endswith(": --exclude 1, --nodelist 2, --oversubscribe 1")
 
 
 def test_columns_of_submit_lines(tmp_path):

@@ -95,8 +95,6 @@ def note_rejections(policy: str, schedule: pd.DataFrame, nodes: pd.DataFrame) ->
     for reason, ids in rejections(parameters, schedule, nodes).items():
         more = f" and {len(ids) - 3:,} more" if len(ids) > 3 else ""
         note(f"{counted(len(ids), 'job')} set aside: {reason} ({', '.join(ids[:3])}{more})")
-    if "partition" in schedule and (n := int(schedule["partition"].str.contains(",").sum())):
-        note(f"{counted(n, 'job')} of several partitions: each is in the first that it names; Slurm tries all")
     if "ended_by" in schedule:
         _note_preempted(schedule)
 

@@ -103,7 +103,7 @@ def see_ended(state, own):
     work, now = own.work, state.now[0]
     n = work.now[N_LEAVING]
     while work.now[N_SEEN] < state.n_ended[0]:
-        job = state.ended[work.now[N_SEEN]]
+        job = work.as_row[state.ended[work.now[N_SEEN]]]
         work.now[N_SEEN] += 1
         if work.away[job] == ENDING:  # `clear_away` frees what it held
             continue
@@ -158,8 +158,7 @@ def _take_in(own, at):
         job = work.now[N_SUBMITTED]
         work.now[N_SUBMITTED] += 1
         _ask(own, may_see)
-        if not own.rejected[job]:
-            enqueue(own, job)
+        enqueue(own, job)
 
 
 @part
@@ -314,12 +313,17 @@ def clear_away(own):
         work.ended[job], work.away[job] = now, STAYS
         _finish(own, job, now)
         if waits_again(own, job):
+            first = own.tables.job[job]
             work.cut_short[job] = 0
-            work.restarts[job] += 1
-            work.lost[job] += now - work.begun[job]
-            work.begun[job] = work.ended[job] = work.accrues[job] = work.charged[job] = -1
-            work.eligible[job] = now + own.rules.requeue_delay + 1
-            enqueue(own, job)
+            work.restarts[first] += 1
+            work.lost[first] += now - work.begun[job]
+            work.begun[job] = work.ended[job] = work.charged[job] = -1
+            work.as_row[first], more = first, own.tables.more
+            for k in range(more[first] - 1, more[first + 1]):
+                row = k if k >= more[first] else first
+                work.accrues[row] = -1
+                work.eligible[row] = now + own.rules.requeue_delay + 1
+            enqueue(own, first)
         else:
             work.cut_short[job] = max(work.cut_short[job], 1)
     work.now[N_VICTIMS] = work.now[NEXT_VICTIM] = 0

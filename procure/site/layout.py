@@ -19,7 +19,7 @@ from procure.site.constraints import constraint_groups
 from procure.site.fair_share import Tree, base_priority, fair_tree, usage_before
 from procure.site.limits import LimitRows, exceeded, limit_rows, most_nodes
 from procure.site.model import Site
-from procure.site.names import Known
+from procure.site.names import Known, in_each_partition
 
 
 class Nodes(NamedTuple):
@@ -112,8 +112,10 @@ class Layout(NamedTuple):
     partition_nodes: np.ndarray  # bool[n_partitions, n_nodes]
     closed: np.ndarray  # int64[n_closed, 4]: start, end, node, and the reservation or `DRAINED` or `DOWN`
     reservation_end: np.ndarray  # int64[n_reservations + 1], s after the first submission
-    rejected: np.ndarray  # bool[n_jobs], can never start
-    reasons: dict[str, np.ndarray]  # of the rejected, by reason: rows in queue order
+    job: np.ndarray  # int64[n_rows], job of each row: behind the jobs stand those for further partitions that they name
+    rejected: np.ndarray  # bool[n_rows], can never start
+    refused: np.ndarray  # bool[n_jobs], nor in another partition that it names
+    reasons: dict[str, np.ndarray]  # of the refused, by reason: rows in queue order
 
 
 _ALIKE = ("cpus", "mem_mb", "gpus", "gpu_type", "features", "weight")
@@ -144,8 +146,9 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     TableError
         The site has no default partition for jobs that name none, or a constraint cannot be read.
     """
-    first = int(jobs["submit_time"].iloc[0])
-    known = Known(site, nodes, jobs)
+    first, n_jobs = int(jobs["submit_time"].iloc[0]), len(jobs)
+    jobs, of_job = in_each_partition(jobs)
+    known = Known(site, nodes, jobs, of_job)
     places, place_of = _places(known)
     whole, all_memory = known.whole(), known.all_memory()
     limit = known.limits_of_time()
@@ -234,11 +237,12 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     )
     # Slurm refuses by the CPUs asked for; a job whose whole nodes exceed a limit waits until others would not.
     asked = amounts | {"cpu": n_asked.astype(float)}
-    reasons, left = _rejections(known, layout_nodes, requests, places, asked, classes, class_of)
+    why = _rejections(known, layout_nodes, requests, places, asked, classes, class_of)
+    reasons, left = _refused(known, why)
     requests = requests._replace(**known.dependencies(left))
-    rejected = np.zeros(len(jobs), bool)
+    refused = np.zeros(n_jobs, bool)
     for found in reasons.values():
-        rejected[found] = True
+        refused[found] = True
     return Layout(
         layout_nodes,
         requests,
@@ -248,7 +252,9 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         known.partition_nodes,
         known.closed(first),
         np.array([each.over for each in site.reservations] + [first], np.int64) - first,
-        rejected,
+        of_job,
+        np.array([bool(each) for each in why]) | refused[of_job],
+        refused,
         reasons,
     )
 
@@ -372,9 +378,9 @@ def _rejections(
     amounts: dict[str, np.ndarray],
     classes: list[tuple[str, ...]],
     class_of: np.ndarray,
-) -> tuple[dict[str, np.ndarray], list[list[list[tuple[str, int]]]]]:
-    """Return the jobs that can never start, by reason, each has one; and the dependencies that may be satisfied."""
-    found: dict[str, list[int]] = {}
+) -> list[str]:
+    """Say of each row why it can never start in its partition; empty = it may."""
+    found: list[str] = []
     settled: dict[tuple, str] = {}
     # A node must have the memory, even where jobs do not take it away from each other.
     memory, most = known.jobs["mem_mb_per_node"].to_numpy(np.int64), known.nodes["mem_mb"].max()
@@ -404,11 +410,20 @@ def _rejections(
                 of_job = {name: each[job] for name, each in amounts.items()}
                 why = exceeded(known.site, classes[class_of[job]], of_job, int(jobs.least[job]), int(asked[4]))
             settled[key] = why
-        if settled[key]:
-            found.setdefault(settled[key], []).append(job)
+        found.append(settled[key])
+    return found
+
+
+def _refused(known: Known, why: list[str]) -> tuple[dict[str, np.ndarray], list[list[list[tuple[str, int]]]]]:
+    """Return the jobs that can never start, by reason, each has one; and the dependencies that may be satisfied."""
+    found: dict[str, list[int]] = {}
+    taken = {int(job) for job, reason in zip(known.job, why, strict=True) if not reason}
+    for job, reason in enumerate(why[: known.n_jobs]):
+        if job not in taken:
+            found.setdefault(reason, []).append(job)
     rejected = {job for rows in found.values() for job in rows}
     hopeless, left = known.never_satisfied(rejected | set(known.failing().tolist()))
-    if new := [job for job in hopeless if job not in rejected]:
+    if new := [job for job in hopeless if job < known.n_jobs and job not in rejected]:
         found["a dependency that is never satisfied"] = new
     return {why: np.array(rows, np.int64) for why, rows in found.items()}, left
 

@@ -37,19 +37,40 @@ _ARRAY = re.compile(r"([\d-]+)_(\d+)$")
 """Slurm writes the tasks of array 17 as 17_0, 17_1 …; a word before the number makes no array."""
 
 
+def in_each_partition(jobs: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """Put jobs that name several partitions into a table once more for each further one, behind all jobs.
+
+    Returns
+    -------
+    (pandas.DataFrame, numpy.ndarray)
+        The table, of which each row names one partition, and the job of each row: int64[n_rows].
+    """
+    of_job, given = np.arange(len(jobs)), texts(jobs, "partition")
+    if "partitions" not in jobs and not any("," in name for name in given):
+        return jobs, of_job
+    pairs = zip(given, texts(jobs, "partitions"), strict=True)  # moved to another since it was submitted, it is there
+    lists = [list(dict.fromkeys((text if name in text.split(",") else name).split(","))) for name, text in pairs]
+    more = [(n, name) for n, named in enumerate(lists) for name in named[1:]]
+    of_job = np.append(of_job, [n for n, _ in more])
+    names = [named[0] for named in lists] + [name for _, name in more]
+    return jobs.iloc[of_job].assign(partition=names).reset_index(drop=True), of_job
+
+
 class Known:
     """Names of a job table, looked up at a site; jobs in queue order."""
 
-    def __init__(self, site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> None:
-        """Look up each job's partition, account and QOS."""
+    def __init__(self, site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame, job: np.ndarray | None = None) -> None:
+        """Look up each job's partition, account and QOS; ``job`` = that of each row, as `in_each_partition` says."""
         self.site, self.nodes, self.jobs = site, nodes, jobs
+        self.job = np.arange(len(jobs)) if job is None else job
+        self.n_jobs = int(self.job.max(initial=-1)) + 1
         self.asked = self._asked, self._n_nodes = jobs[["requested_time", "n_nodes"]].to_numpy(np.int64).T
         self.features, self.partition_nodes = joined(site, nodes)
         number = {each.name: n for n, each in enumerate(site.partitions)}
         default = next((n for n, each in enumerate(site.partitions) if each.default), -1)
         if default < 0 and len(site.partitions) == 1:
             default = 0
-        given = [name.split(",")[0] for name in self.text("partition")]
+        given = self.text("partition")
         self.unknown_partition = {name for name in given if name and name not in number}
         of = [default if not name or name not in number else number[name] for name in given]
         if -1 in of:
@@ -271,7 +292,7 @@ class Known:
         alternative of which no job is in the table counts as satisfied: then the job waits for nothing.
         """
         rows: dict[str, list[int]] = {}
-        for row, name in enumerate(self.jobs["job_id"].astype(str)):
+        for row, name in enumerate(self.jobs["job_id"].astype(str).iloc[: self.n_jobs]):
             rows.setdefault(name, []).append(row)
             match = _ARRAY.match(name)
             if match:
@@ -280,7 +301,8 @@ class Known:
         alike: dict[tuple[str, str], list[int]] = {}
         """Like jobs from the last singleton on, which waits for all before it."""
         texts = self.text("dependency")
-        for job, (text, name, user) in enumerate(zip(texts, self.text("job_name"), self.user, strict=True)):
+        named = zip(texts[: self.n_jobs], self.text("job_name"), self.user, strict=False)
+        for job, (text, name, user) in enumerate(named):
             each_on: list[list[tuple[str, int]]] = []
             before = alike.setdefault((name, user), [])
             for item in filter(None, re.split("[,?]", text.replace("(unfulfilled)", ""))):
@@ -296,7 +318,7 @@ class Known:
                 found.append(each_on if all(each_on) else [])
             else:
                 found.append([on] if (on := list(itertools.chain(*each_on))) else [])
-        return found
+        return [found[job] for job in self.job]
 
     def dependencies(self, left: list[list[list[tuple[str, int]]]] | None = None) -> dict[str, np.ndarray]:
         """Lay the dependencies out, or those that are left; those on jobs that are not in the table are satisfied."""

@@ -24,12 +24,19 @@ def eligible(own, job):
                 return True
             met, either = True, jobs.on_either[i]
         other = jobs.on[i]
-        if met and not own.rejected[other]:
+        if met and not own.refused[other]:
+            as_row = work.as_row[other]
             if jobs.on_start[i]:
-                met = work.begun[other] >= 0
+                met = work.begun[as_row] >= 0
             else:
-                met = work.ended[other] >= 0 and work.until[other] < 0
+                met = work.ended[as_row] >= 0 and work.until[as_row] < 0
     return met
+
+
+@part
+def has_begun(own, job):
+    """Say whether a job has begun, in this partition or in another that it names."""
+    return own.work.begun[own.work.as_row[own.tables.job[job]]] >= 0
 
 
 @part
@@ -166,7 +173,7 @@ def before(own, a, b):
         return jobs.tier[a] > jobs.tier[b]
     if work.priority[a] != work.priority[b]:
         return work.priority[a] > work.priority[b]
-    return a < b
+    return own.tables.turn[a] < own.tables.turn[b]
 
 
 @part
@@ -194,7 +201,17 @@ def sort_queue(own):
 
 @part
 def enqueue(own, job):
-    """Put a job among the waiting ones."""
+    """Put a job among the waiting ones, once for each partition that it names and that takes it."""
+    more = own.tables.more
+    if not own.rejected[job]:
+        _enqueue_row(own, job)
+    for row in range(more[job], more[job + 1]):
+        if not own.rejected[row]:
+            _enqueue_row(own, row)
+
+
+@part
+def _enqueue_row(own, job):
     work = own.work
     set_priority(own, job)
     n = work.now[N_QUEUE]

@@ -18,6 +18,7 @@ from procure.site.order import (
     barred,
     count_nodes,
     eligible,
+    has_begun,
     held,
     note_eligible,
     over_asked,
@@ -54,6 +55,7 @@ def begin(own, job, n):
     """Start a job on the nodes that stand in ``chosen``."""
     work, jobs, limits = own.work, own.jobs, own.limits
     now = work.now[NOW]
+    work.as_row[own.tables.job[job]] = job
     work.begun[job] = work.charged[job] = now
     work.bound[job] = 1
     work.begun_at[job] = work.now[MOMENT]
@@ -97,7 +99,7 @@ def _drop_begun(own):
     work = own.work
     kept = 0
     for i in range(work.now[N_QUEUE]):
-        if work.begun[work.queue[i]] < 0:
+        if not has_begun(own, work.queue[i]):
             work.queue[kept] = work.queue[i]
             kept += 1
     work.now[N_QUEUE] = kept
@@ -137,13 +139,13 @@ def main_pass(own, full):
         work.reservation_blocked[i] = 0
     for word in range(work.blocked.size):
         work.blocked[word] = 0
-    rejected_array, depth, n_begun = -1, 0, work.now[N_STARTS]
+    rejected_array, rejected_part, depth, n_begun = -1, -1, 0, work.now[N_STARTS]
     for i in range(_list_eligible(own)):
         job = work.other_queue[i]
         array, partition, reservation = jobs.array[job], jobs.partition[job], jobs.reservation[job]
-        if array >= 0 and array == rejected_array:
+        if (array >= 0 and array == rejected_array and partition == rejected_part) or has_begun(own, job):
             continue
-        rejected_array = array
+        rejected_array, rejected_part = array, partition
         if rules.partition_depth:
             work.partition_count[partition] += 1
             if work.partition_count[partition] > rules.partition_depth:
@@ -323,7 +325,7 @@ def _n_lost(own, job, start, n):
 def backfill(own):
     """In order, give every job the earliest start that breaks no promise to one before it."""
     work, jobs, rules = own.work, own.jobs, own.rules
-    now, tried, n_begun, rejected_array = work.now[NOW], 0, 0, -1
+    now, tried, n_begun, rejected_array, rejected_part = work.now[NOW], 0, 0, -1, -1
     work.now[LAST_BACKFILL] = now
     last = _list_eligible(own) - 1
     if _sees_the_same(own, last + 1):
@@ -336,12 +338,14 @@ def backfill(own):
         job = work.other_queue[i]
         if tried >= rules.bf_max_test or last < i:
             break
-        array = jobs.array[job]
-        if (array >= 0 and array == rejected_array) or barred(own, job):
+        array, partition = jobs.array[job], jobs.partition[job]
+        if array >= 0 and array == rejected_array and partition == rejected_part:
+            continue
+        if has_begun(own, job) or barred(own, job):
             continue
         if array >= 0 and work.array_reserved[array] >= rules.bf_max_array:
             continue
-        rejected_array = array
+        rejected_array, rejected_part = array, partition
         if _over_limits(own, job) or unlicensed(own, job):
             continue
         only_now = _may_overtake(own, job)
@@ -365,7 +369,6 @@ def backfill(own):
             if 0 < rules.bf_max_start <= n_begun:
                 break
             continue
-        partition = jobs.partition[job]
         reserves = not only_now and (rules.limit_stops or not over_asked(own, job))
         if rules.bf_partition_reserves and reserves:
             reserves = work.partition_reserved[partition] < rules.bf_partition_reserves

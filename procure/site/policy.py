@@ -24,7 +24,7 @@ from procure.site.model import Partition, Priority, Site
 from procure.site.order import fair_shares
 from procure.site.past import as_never_ended
 from procure.site.store import read_site
-from procure.site.work import DUE, N_STARTS, N_VICTIMS, NEXT_START, NEXT_VICTIM, NOW, SEEN_FIRST, Work, own_of
+from procure.site.work import DUE, N_STARTS, N_VICTIMS, NEXT_START, NEXT_VICTIM, NOW, SEEN_FIRST, Own, own_of
 from procure.text import counted
 
 
@@ -65,10 +65,10 @@ def decide(state, own):
         for k in range(work.n_held[job]):
             state.chosen[k] = work.on[own.node_first[job] + k]
         _tell_units(state.tasks, work, own.node_first[job], work.n_held[job], own.jobs.units[job])
-        return job
+        return own.tables.job[job]
     if victim < work.now[N_VICTIMS]:
         work.now[NEXT_VICTIM] = victim + 1
-        return ending(work.victims[victim], waits_again(own, work.victims[victim]))
+        return ending(own.tables.job[work.victims[victim]], waits_again(own, work.victims[victim]))
     state.wake[0] = next_wake(own)
     return WAIT
 
@@ -165,14 +165,24 @@ class Slurm(Parameters):
         site = self.rules(jobs, nodes)
         layout = lay_out(site, nodes, jobs.assign(exclusive="1") if self.exclusive else jobs)
         own = own_of(site, layout, began)
-        columns = functools.partial(_columns, own.work) if own.rules.preempts or len(own.tables.failures) else None
-        return CompiledPolicy(decide, slurm_loop, own, columns, rejected=layout.rejected, may_strand=True)
+        columns = functools.partial(_columns, own, [each.name for each in site.partitions])
+        return CompiledPolicy(decide, slurm_loop, own, columns, rejected=layout.refused, may_strand=True)
 
 
-def _columns(work: Work) -> dict[str, list]:
-    """Say of each job how often it was ended and waited again, how long those runs took, and what ended it."""
-    ended_by = [("", "preempted", "node_fail")[cut] for cut in work.cut_short.tolist()]
-    return {"restarts": work.restarts.tolist(), "lost_time": work.lost.tolist(), "ended_by": ended_by}
+def _columns(own: Own, partitions: list[str]) -> dict[str, list]:
+    """Say of each job where it ran, if it named several partitions; how often it was ended and waited again, and so on.
+
+    How long the runs took that were cut short, and what ended the last one.
+    """
+    found: dict[str, list] = {}
+    as_row, n = own.work.as_row, len(own.work.as_row)
+    if n < len(own.jobs.submit):
+        found["partition"] = [partitions[number] for number in own.jobs.partition[as_row]]
+    if own.rules.preempts or len(own.tables.failures):
+        ended_by = [("", "preempted", "node_fail")[cut] for cut in own.work.cut_short[as_row].tolist()]
+        found |= {"restarts": own.work.restarts[:n].tolist(), "lost_time": own.work.lost[:n].tolist()}
+        found["ended_by"] = ended_by
+    return found
 
 
 def _unless_nothing(text: str) -> str:
@@ -217,7 +227,7 @@ def rejections(policy: Slurm, schedule: pd.DataFrame, nodes: pd.DataFrame) -> di
     ordered = schedule.sort_values("submit_time", kind="stable", ignore_index=True)
     layout = lay_out(policy.rules(ordered, nodes), nodes, ordered)
     found = {why: rows.tolist() for why, rows in layout.reasons.items()}
-    for row in np.flatnonzero(ordered["start_time"].isna().to_numpy() & ~layout.rejected):
+    for row in np.flatnonzero(ordered["start_time"].isna().to_numpy() & ~layout.refused):
         found.setdefault(_why_stranded(layout, ordered, int(row)), []).append(int(row))
     return {why: ordered["job_id"].iloc[rows].tolist() for why, rows in found.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -177,6 +177,7 @@ class Work(NamedTuple):
     units: np.ndarray  # int64[sum of n_nodes], tasks on each place of `on`; 1 of a job of nodes
     n_held: np.ndarray  # int64[n_jobs], places of `on` that each running job has
     chosen_units: np.ndarray  # int64[n_nodes], tasks on each node in `chosen`
+    as_row: np.ndarray  # int64[n_jobs], row as which each job runs or ran; its own before
     now: np.ndarray  # int64[37], see the constants
 
 
@@ -212,6 +213,9 @@ class Tables(NamedTuple):
     leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
     late: int  # ms from when limits count an ended job no longer until its nodes can be used again
     reports: np.ndarray  # bool[n_jobs], the end of each job brings a pass of the main scheduler at once
+    job: np.ndarray  # int64[n_rows], job of each row: behind the jobs stand those for further partitions that they name
+    more: np.ndarray  # int64[n_jobs + 1], further rows of job j: more[j] … more[j + 1]
+    turn: np.ndarray  # int64[n_rows], place among rows of the same priority
 
 
 class Own(NamedTuple):
@@ -219,12 +223,13 @@ class Own(NamedTuple):
 
     rules: Rules
     nodes: tuple
-    jobs: tuple
+    jobs: Any
     places: tuple
     limits: tuple
     tree: tuple
     closed: np.ndarray
     rejected: np.ndarray
+    refused: np.ndarray
     node_first: np.ndarray
     tables: Tables
     work: Work
@@ -330,6 +335,18 @@ def _reports(site: Site, n_jobs: int) -> np.ndarray:
     return np.arange(1, n_jobs + 1) * _GOLDEN % 1 < share
 
 
+def _turns(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """Return `Tables.more` and `Tables.turn`: tasks of an array are all tried in one partition, then in the next."""
+    job, array, n = layout.job, layout.jobs.array, len(layout.refused)
+    more = n + np.concatenate([[0], np.cumsum(np.bincount(job[n:], minlength=n))])
+    nth = np.arange(len(job)) - np.where(np.arange(len(job)) < n, np.arange(len(job)), more[job] - 1)
+    several = np.isin(array, array[n:]) & (array >= 0)
+    first = np.full(len(layout.jobs.array_limit) + 1, n)
+    np.minimum.at(first, array, job)
+    head = np.where(several, first[array], job)
+    return more, np.argsort(np.lexsort((job, nth, head)))
+
+
 def own_of(site: Site, layout: Layout, began: int) -> Own:
     """Lay out what a run of policy slurm needs."""
     site = clocked(site, began)
@@ -400,7 +417,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
         ints(len(jobs.preempts)),
         ints(n_jobs), ints(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), none(n_jobs),
-        ints(n_places), ints(n_jobs), ints(n_nodes),
+        ints(n_places), ints(n_jobs), ints(n_nodes), np.arange(len(layout.refused)),
         now,
     )  # fmt: skip
     leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)[1]
@@ -413,7 +430,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         words(holding[of_kind]), kind.reshape(-1).astype(np.int64)[shape],
         _alone(holding, jobs.whole[of_shape] != 0, layout, of_shape), _planned(site, layout, holding, shape), plain,
         decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), round(latency.job_end * 1000),
-        _reports(site, n_jobs),
+        _reports(site, n_jobs), layout.job, *_turns(layout),
     )  # fmt: skip
     return Own(
         rules,
@@ -424,6 +441,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         tree,
         layout.closed,
         layout.rejected,
+        layout.refused,
         np.concatenate([[0], np.cumsum(jobs.n_nodes)]).astype(np.int64),
         tables,
         work,

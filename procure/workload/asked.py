@@ -269,15 +269,21 @@ def amount(options: Mapping[str, str], name: str, read: Callable[[str], int]) ->
 
 
 def unheeded(options: Mapping[str, str]) -> str:
-    """Name the options that no policy goes by, separated by blanks; a list of partitions is one."""
+    """Name the options that no policy goes by, separated by blanks."""
     heeded = {name for name, value in _OWN_CORES if options.get(name) == value}
     found = sorted((_UNHEEDED & options.keys()) - heeded)
-    return " ".join(found + ["partition=A,B"] * ("," in options.get("partition", "")))
+    return " ".join(found)
 
 
 def own_cores(options: Mapping[str, str]) -> str:
     """Say what has cores of its own, where these have several threads: a ``task``, each ``cpu``; empty = neither."""
     return next((what for (name, value), what in _OWN_CORES.items() if options.get(name) == value), "")
+
+
+def several_partitions(options: Mapping[str, str]) -> str:
+    """Return the partitions of which a job takes the one that lets it start first; empty = it names at most one."""
+    named = options.get("partition", "")
+    return named if "," in named else ""
 
 
 def left_to_site(options: Mapping[str, str]) -> str:

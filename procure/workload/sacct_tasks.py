@@ -8,7 +8,17 @@ import numpy as np
 import pandas as pd
 
 from procure.text import counted, short
-from procure.workload.asked import Asked, ahead, asked_for, by_gpu, left_to_site, line_options, own_cores, unheeded
+from procure.workload.asked import (
+    Asked,
+    ahead,
+    asked_for,
+    by_gpu,
+    left_to_site,
+    line_options,
+    own_cores,
+    several_partitions,
+    unheeded,
+)
 from procure.workload.ledger import Ledger
 from procure.workload.units import by_value
 
@@ -32,15 +42,16 @@ class Seen(NamedTuple):
 
 
 def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
-    """Read a line beside the CPUs and nodes counted: `Asked`, `unheeded`, `own_cores`, `ahead`, whether unreadable."""
+    """Read a line beside the CPUs and nodes counted: `Asked`, what is left open or unheeded, partitions, cores, `ahead`, unreadable."""
     try:
         options = line_options(line)
         if nodes > 1 and not options.keys() & {"nodes", "ntasks-per-node"}:
             options["nodes"] = str(nodes)
         asked = by_gpu(asked_for(options, cpus), options) if cpus or options.keys() & _SIZES else Asked()
-        return *asked, left_to_site(options), unheeded(options), own_cores(options), *ahead(options), False
+        told = (several_partitions(options), own_cores(options), *ahead(options))
+        return *asked, left_to_site(options), unheeded(options), *told, False
     except ValueError:
-        return *Asked(), "", "", "", "", 0, "", 0, True
+        return *Asked(), "", "", "", "", "", 0, "", 0, True
 
 
 def _read_key(key: str) -> tuple[Any, ...]:
@@ -50,7 +61,7 @@ def _read_key(key: str) -> tuple[Any, ...]:
 
 _SIZES = {"ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "ntasks-per-gpu"}
 _FIELDS: list[type] = [
-    object, *[np.int64] * 9, object, bool, bool, *[object] * 4, np.int64, object, np.int64, bool,
+    object, *[np.int64] * 9, object, bool, bool, *[object] * 5, np.int64, object, np.int64, bool,
 ]  # fmt: skip
 
 
@@ -72,11 +83,11 @@ def line_columns(
             f"{counted(int(bad.sum()), 'submit line')} cannot be read, first {short(first)}: the shape that the log "
             "shows is taken, and what these jobs depend on is not known"
         )
-    told = ("own_cores", "dependency", "array_limit", "licenses", "nice")
-    for name, values in zip(told, fields[-6:-1], strict=True):
+    told = ("partitions", "own_cores", "dependency", "array_limit", "licenses", "nice")
+    for name, values in zip(told, fields[-7:-1], strict=True):
         if name not in columns and any(values[ledger.keep]):
             columns[name] = values
-    if len(names := pd.Series(fields[-7][ledger.keep]).str.split().explode().dropna()):
+    if len(names := pd.Series(fields[-8][ledger.keep]).str.split().explode().dropna()):
         each = ", ".join(f"--{name} {n:,}" for name, n in names.value_counts().sort_index().items())
         ledger.note(
             f"{counted(names.index.nunique(), 'job')} name options that no policy goes by, and may start on "
@@ -84,7 +95,7 @@ def line_columns(
         )
     if asked["exclusive"].any():
         columns["exclusive"] = asked["exclusive"]
-    left = {name: more & ~asked["exclusive"] & _names(fields[-8], name) for name, more in seen.more.items()}
+    left = {name: more & ~asked["exclusive"] & _names(fields[-9], name) for name, more in seen.more.items()}
     if any((of & ledger.keep).any() for of in left.values()):
         columns["gpu_defaults"] = np.where(left["cpu"], "cpu ", "") + np.where(left["mem"], "mem", "").astype(object)
     whole = (seen.all_memory | asked["all_memory"]) & ledger.keep
