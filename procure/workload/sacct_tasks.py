@@ -42,7 +42,7 @@ class Seen(NamedTuple):
 
 
 def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
-    """Read a line beside the CPUs and nodes counted: `Asked`, what is left open or unheeded, partitions, cores, `ahead`, unreadable."""
+    """Read a line beside the CPUs and nodes counted: the columns of `_FIELDS`, the last = it is unreadable."""
     try:
         options = line_options(line)
         if nodes > 1 and not options.keys() & {"nodes", "ntasks-per-node"}:
