@@ -7,7 +7,6 @@ import json
 import pandas as pd
 import pytest
 
-from procure.cli.site_options import note_rejections
 from procure.comparison.waits import site_check, verdict
 from procure.errors import TableError
 from procure.run import simulate
@@ -311,7 +310,7 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("gres__conf", "Name=gpu File=/dev/nvidia[0-1]\n", "node g gres", "drains"),
         ("qos__txt", "Name|PreemptMode|\nnormal|within|\n", "QOS normal PreemptMode", "WITHIN"),
         ("all__cfg", "Cluster - 'd'\nParent - 'root'\nAccount - 'a':FairShare=1\n", "cluster", "ClusterName"),
-        ("all__cfg", "Cluster - 'c'\nParent - 'root'\nAccount - 'a':GrpTRES=gres/nic:v=4\n", "grptres", "gres/nic:v"),
+        ("all__cfg", "Cluster - 'c'\nParent - 'root'\nAccount - 'a':GrpTRES=gres/nic=4\n", "grptres", "gres/nic"),
         ("make__sh", "sacctmgr -i modify qos set MaxWall=3-0\n", "modify qos", "changes all"),
         ("make__sh", "sacctmgr -i add user u account=a cluster=d\n", "add user", "of cluster d"),
         ("assoc__txt", "Cluster|Account|User|\nd|a||\n", "cluster", "ClusterName"),
@@ -463,11 +462,16 @@ def test_what_a_partition_never_takes(site, tmp_path):
         starts(found.rules, table.assign(licenses="a:1|b:1"), found.nodes, tmp_path)
 
 
-def test_jobs_of_several_partitions_are_told(capsys):
-    table = jobs(2, partition=["p,q", "p"])
-    found = simulate(table, two_nodes(), "slurm").schedule
-    note_rejections("slurm", found, two_nodes())
-    assert "1 job of several partitions" in capsys.readouterr().err
+def test_a_job_of_several_partitions_starts_in_the_first_that_takes_it(site, tmp_path):
+    """Where it ran does not bind it; of those that it names one may refuse it, or be moved to since."""
+    parts = "PartitionName=p Nodes=n1 Default=YES MaxNodes=1\nPartitionName=q Nodes=n2\nPartitionName=r Nodes=n2\n"
+    found = site(NODES + parts)
+    table = jobs(4, partition=["p", "q", "q,p", "r"], run_time=500, n_nodes=[1, 1, 2, 1], cpus_per_node=8)
+    table = table.assign(partitions=["", "p,q", "", "p,q"], requested_time=600)
+    write_site(found.rules, found.nodes, tmp_path / "s")
+    told = simulate(table, found.nodes, f"slurm:site={tmp_path / 's'}", kill_at_limit=False).schedule
+    assert told["partition"].tolist() == ["p", "q", "q", "r"]
+    assert told["node_ids"].iloc[:2].tolist() == ["n1", "n2"] and told["start_time"].isna().tolist()[2]
 
 
 @pytest.mark.parametrize("of", ["partition", "qos"])

@@ -16,11 +16,12 @@ from procure.simulator.drive import CompiledPolicy
 from procure.simulator.kernel import kernel, part
 from procure.simulator.preempt import ending, preempting_loop
 from procure.simulator.state import WAIT, State
-from procure.site.bought import idle_kinds, read_joins, say_idle, with_bought
+from procure.site.bought import idle_kinds, read_joins, say_idle, texts, with_bought
 from procure.site.change import changed, split_changes
 from procure.site.events import clear_away, new_moment, next_wake, run_passes, see_ended, waits_again
 from procure.site.layout import NO_NODES, Layout, lay_out
 from procure.site.model import Partition, Priority, Site
+from procure.site.names import in_each_partition
 from procure.site.order import fair_shares
 from procure.site.past import as_never_ended
 from procure.site.store import read_site
@@ -129,9 +130,8 @@ class Slurm(Parameters):
         if self.site != NOTHING:
             there = [path for path in map(Path, self.files()) if path.is_file()]
             return _rules_in(self.site, tuple(path.stat().st_mtime_ns for path in there))
-        names = (
-            dict.fromkeys(["batch", *filter(None, jobs["partition"].unique())]) if "partition" in jobs else ["batch"]
-        )
+        given = ",".join(["batch", *texts(in_each_partition(jobs)[0], "partition")])
+        names = dict.fromkeys(filter(None, given.split(",")))
         partitions = tuple(Partition(name=n, nodes="ALL", default=n == "batch") for n in names)
         return Site(partitions=partitions, priority=Priority(type="basic"))
 
