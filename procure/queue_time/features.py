@@ -72,23 +72,17 @@ _WAITING = [
     Feature("queued_mem", View.waiting, ("all", "mem")),
     Feature("queue_mean_age", View.mean_age),
     Feature("queue_oldest_age", lambda v: v.queue("all").oldest_age()),
-    Feature(
-        "backlog_seconds",
-        lambda v: (v["queued_cpu_seconds"] + v["running_cpu_seconds"]) / v["capacity_seen"],
-    ),
-]  # fmt: skip
+    Feature("backlog_seconds", lambda v: (v["queued_cpu_seconds"] + v["running_cpu_seconds"]) / v["capacity_seen"]),
+]
 _USER = [
     Feature("user_running_cpus", View.running, ("cpus", "user")),
     Feature("user_running_n", View.running, ("n", "user")),
 ]
 _WORK_AHEAD = [
-    Feature(
-        "user_drain_running",
-        lambda v: v["user_queued_cpu_seconds"] / np.maximum(v["user_running_cpus"], 1),
-    ),
+    Feature("user_drain_running", lambda v: v["user_queued_cpu_seconds"] / np.maximum(v["user_running_cpus"], 1)),
     Feature("work_ahead_seconds", lambda v: v["shorter_queued_cpu_seconds"] / v["capacity_seen"]),
     Feature(BACKLOG, View.expected_backlog),
-]  # fmt: skip
+]
 
 
 def _free_after(v: View, name: str) -> np.ndarray:
@@ -135,11 +129,7 @@ def _recent_waits() -> Iterator[Feature]:
             if n > 1:
                 yield Feature(f"{label}_wait_{n}", View.mean, ("starts", label, "wait", n))
             if n == counts[0]:
-                yield Feature(
-                    f"{label}_since_start",
-                    lambda v, *last: v.now - v.mean("starts", last[0], "at", last[1]),
-                    (label, n),
-                )
+                yield Feature(f"{label}_since_start", _since_start, (label, n))
 
 
 def _jobs_before() -> Iterator[Feature]:
@@ -169,11 +159,7 @@ def _drains() -> Iterator[Feature]:
 def _recent_quantiles() -> Iterator[Feature]:
     for kind in recent.KINDS:
         for place, name in enumerate(recent.columns(kind)):
-            yield Feature(
-                name,
-                lambda v, kind, place: v.quantiles(kind)[:, place],
-                (kind, place),
-            )
+            yield Feature(name, lambda v, kind, place: v.quantiles(kind)[:, place], (kind, place))
 
 
 FEATURES: list[Feature] = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from procure.errors import TableError
 from procure.queue_time.predict import Request
@@ -11,20 +11,11 @@ from procure.workload.asked import Unreadable, amount, asked_for, script_options
 from procure.workload.slurm_text import array_tasks, slurm_limit
 
 
-@dataclass(frozen=True)
-class Script:
-    """A batch script.
+class Script(NamedTuple):
+    """What the job of a batch script asks for."""
 
-    Attributes
-    ----------
-    request
-        What its job asks for; ``partition`` and ``user`` are empty where it does not say.
-    notes
-        Sentences on what a forecast counts from, or does not look at.
-    """
-
-    request: Request
-    notes: tuple[str, ...]
+    request: Request  # its ``partition`` and ``user`` are empty where the script does not say
+    notes: tuple[str, ...]  # sentences on what a forecast counts from, or does not look at
 
 
 def read_script(path: Path) -> Script:

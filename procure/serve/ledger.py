@@ -36,26 +36,10 @@ _JUDGED = "wait is not null and source != 'late'"
 
 
 def forecasts(site: SiteModel, table: pd.DataFrame, late: pd.Series, issued: int, closed: Closed) -> pd.DataFrame:
-    """Forecast the waits of jobs as of their submission.
+    """Forecast the waits of jobs as of their submission: `procure.serve.store.FORECAST_COLUMNS`, as issued now, Unix s.
 
-    Parameters
-    ----------
-    site
-        The model.
-    table
-        A job table of what is known; features look at what was known when each job was submitted.
-    late
-        Of the jobs asked about, by their row of the table, whether they were seen too late to be judged.
-    issued
-        Now, Unix seconds.
-    closed
-        What is closed to jobs.
-
-    Returns
-    -------
-    pandas.DataFrame
-        `procure.serve.store.FORECAST_COLUMNS`. The ends of intervals are rounded outward to whole seconds, as
-        `procure.queue_time.metrics.covered` judges them.
+    ``late`` says of the jobs asked about, by their row of the table, whether they were seen too late to be judged. The
+    ends of intervals are rounded outward to whole seconds, as `procure.queue_time.metrics.covered` judges them.
     """
     about, features = table.loc[late.index], site_features(table, site.seen, late.index.to_numpy())
     asked = [(Request.of(job), int(job.submit_time)) for job in about.itertuples(index=False)]
@@ -73,11 +57,7 @@ def read_off(site: SiteModel, features: pd.DataFrame, said: Distribution) -> dic
 
     The guesses are the partition's median of the week, and the mean of its last five waits.
     """
-    found = {"median": said.quantile(0.5)}
-    for share in (50, 90):
-        ends = said.interval(share / 100)
-        found |= {f"lower_{share}": ends[:, 0], f"upper_{share}": ends[:, 1]}
-    found |= {f"chance_{name}": said.chance(seconds) for name, seconds in DEADLINES.items()}
+    found = said.summary() | {f"chance_{name}": said.chance(seconds) for name, seconds in DEADLINES.items()}
     middle = float(site.model.usual[len(site.model.usual) // 2])
     week = np.expm1(picked(features, (_WEEK_MEDIAN,))[:, 0].astype(float))
     last_five = guess(features, "partition_5", middle)
@@ -87,20 +67,9 @@ def read_off(site: SiteModel, features: pd.DataFrame, said: Distribution) -> dic
 def record(store: Store, since: int = 0, by: str = "") -> list[dict[str, Any]]:
     """Judge the forecasts of the jobs submitted since a moment that have started, and were forecast before they did.
 
-    Parameters
-    ----------
-    store
-        The service's.
-    since
-        Unix seconds.
-    by
-        ``partition`` or ``day`` (of submission, UTC, its first second) gives a row for each; "" one row of all.
-
-    Returns
-    -------
-    list of dict
-        ``n``, the coverages, mean absolute errors (s) of the forecast and of guesses, and for each deadline the Brier
-        score and that of the share that started by it (``brier_base_…``).
+    A row of all, or by ``partition`` or ``day`` (of submission, UTC, its first second) of each: ``n``, the coverages,
+    mean absolute errors (s) of the forecast and of guesses, and for each deadline the Brier score and that of the share
+    that started by it (``brier_base_…``).
     """
     group = {"": "null", "partition": "partition", "day": f"submit_time / {DAY} * {DAY}"}[by]
     query = f"select {group}, {', '.join(_MEASURES.values())} from forecasts where {_JUDGED} and submit_time >= ?"
