@@ -158,21 +158,11 @@ def lay_out(
     *,
     part: bool = False,
 ) -> Laid:
-    """Lay a log out.
+    """Lay a log of `started_jobs` out.
 
-    Parameters
-    ----------
-    jobs
-        From `started_jobs`.
-    nodes
-        A node table; None = what the log shows: per node where it names nodes, else all together.
-    partitions
-        The nodes of each partition; None = those on which its jobs ran.
-    site
-        Rules that are known, of which jobs take their nodes whole.
-    part
-        These are jobs of a log whose nodes hold all of it: the few hours for which they do not may be many of a part's,
-        and are no reason to refuse it.
+    Without a node table the nodes are what the log shows: each where it names nodes, else all together. The nodes of a
+    partition that ``partitions`` does not have are those on which its jobs ran. With ``part`` these are jobs of a log
+    whose nodes hold all of it: the few hours for which they do not may be many of a part's, and no reason to refuse it.
     """
     n = len(jobs)
     given = nodes_of(jobs)

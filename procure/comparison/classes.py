@@ -55,24 +55,11 @@ def widest_wait(schedule: pd.DataFrame) -> float:
 
 
 def metrics_by(run: Run, nodes: pd.DataFrame, classes: pd.Series) -> pd.DataFrame:
-    """Return every metric of a run for each class of jobs.
+    """Return every metric of a run on nodes for each class of jobs; ``classes`` has one per job of the table.
 
-    Parameters
-    ----------
-    run
-        From `procure.run.simulate`.
-    nodes
-        The node table that it ran on.
-    classes
-        A class per job, in the job table's order.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per class that has a job: ``class``, then `procure.tables.METRICS` over its jobs alone. A
-        class keeps its share of all nodes busy over the makespan of the whole run, so that the
-        classes' utilizations add up to the run's; ``max_queue_depth`` is the most of its jobs that
-        waited at once.
+    A row per class that has a job: ``class``, then `procure.tables.METRICS` over its jobs alone. A class keeps its
+    share of all nodes busy over the makespan of the whole run, so that the classes' utilizations add up to the run's;
+    ``max_queue_depth`` is the most of its jobs that waited at once.
     """
     order = np.argsort(run.schedule["submit_time"].to_numpy(), kind="stable")
     schedule, killed = run.schedule.iloc[order], run.killed[order]

@@ -43,24 +43,12 @@ class Ranking(NamedTuple):
 
 
 def rank(criteria: pd.DataFrame, weights: Mapping[str, float], higher_is_better: set[str]) -> Ranking:
-    """Rank policies by several criteria.
+    """Rank policies, a row each, by several criteria, a column each, of which some are maximised.
 
-    Parameters
-    ----------
-    criteria
-        A row per policy, a column per criterion. Only the policies compared may stand here: the
-        relative estimates depend on the set.
-    weights
-        Per criterion, see `weights_of`.
-    higher_is_better
-        The criteria to maximise; the others are minimised.
-
-    Returns
-    -------
-    Ranking
-        With r the relative estimates (1 = best of the set, 0 = worst; a criterion in which all are
-        equal counts for nothing) and S_ij = Σ_c w_c max(0, r_ic − r_jc), the ratios are S_ij / S_ji,
-        at most `CAP`, 1 where neither is better, and the score is their principal right eigenvector.
+    Only the policies compared may stand there: the relative estimates depend on the set. With r these estimates (1 =
+    best of the set, 0 = worst; a criterion in which all are equal counts for nothing) and S_ij = Σ_c w_c max(0, r_ic −
+    r_jc), the ratios are S_ij / S_ji, at most `CAP`, 1 where neither is better, and the score is their principal right
+    eigenvector.
     """
     values = criteria.to_numpy(dtype=float)
     sign = np.array([1.0 if name in higher_is_better else -1.0 for name in criteria.columns])

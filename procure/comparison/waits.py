@@ -42,21 +42,9 @@ def replay(jobs: pd.DataFrame, run: Run) -> pd.DataFrame:
 def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFrame:
     """Compare simulated with logged waits by class, size, partition, QOS, and of all jobs.
 
-    Parameters
-    ----------
-    jobs
-        The job table with the logged ``start_time``. A wait begins at ``eligible_time`` where that is known.
-    run
-        Its simulation on the site's nodes.
-    policy
-        What to call the policy.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per class: ``policy class n_jobs logged_mean simulated_mean logged_median simulated_median
-        logged_p90 simulated_p90 mean_error rank_correlation share_within distance verdict``; waits in s,
-        ``mean_error`` of absolute differences, ``distance`` the Wasserstein distance of log(1 + wait).
+    One row per class: ``policy class n_jobs logged_mean simulated_mean logged_median simulated_median logged_p90
+    simulated_p90 mean_error rank_correlation share_within distance verdict``; waits in s, from ``eligible_time`` where
+    that is known, ``mean_error`` of absolute differences, ``distance`` the Wasserstein distance of log(1 + wait).
 
     Raises
     ------
@@ -164,19 +152,11 @@ def with_rules(policy: str, rules: Sequence[str]) -> str:
 
 
 def rule_waits(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Compare the waits of two schedules of the same jobs.
+    """Compare the waits of two schedules of the same jobs, which begin at ``eligible_time`` where that is known.
 
-    Parameters
-    ----------
-    before, after
-        Job tables with simulated starts, rows alike. A wait begins at ``eligible_time`` where that is known.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for all jobs and for each class, QOS and partition of which there are several: ``class n_jobs
-        n_compared mean_before mean_after p95_before p95_after unstarted_before unstarted_after``; waits in s, of the
-        ``n_compared`` jobs that started in both.
+    A row for all jobs and for each class, QOS and partition of which there are several: ``class n_jobs n_compared
+    mean_before mean_after p95_before p95_after unstarted_before unstarted_after``; waits in s, of the ``n_compared``
+    jobs that started in both.
     """
     waits = pd.DataFrame({"before": waits_of(before, before), "after": waits_of(before, after)})
     parts = [("all", waits)]

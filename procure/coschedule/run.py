@@ -42,15 +42,7 @@ def allocation(n_cpus: int | None) -> list[int]:
 
 
 def prefix(cpus: Sequence[int], *, idle: bool, share: float | None = None, memory: str = "") -> list[str]:
-    """Return the words before a command that pin it, give it its priority or quota, and bind its processes to ours.
-
-    Raises
-    ------
-    ArgumentError
-        A share that is none, no amount of memory, or systemd does not run here.
-    TableError
-        The system makes no namespace for us.
-    """
+    """Return the words before a command that pin it, give it its priority or quota, and bind its processes to ours."""
     words: list[str] = []
     if share is not None or memory:
         if not Path("/run/systemd/system").is_dir() or shutil.which("systemd-run") is None:
@@ -163,8 +155,10 @@ def run(
 
     Raises
     ------
-    ArgumentError, TableError
-        As `prefix`; or a command that cannot be started.
+    ArgumentError
+        A share that is none, no amount of memory, systemd does not run here, or a command that cannot be started.
+    TableError
+        The system makes no namespace for us.
     """
     ours = allocation(cpus)
     guest_before = prefix(ours, idle=share is None, share=share, memory=memory)

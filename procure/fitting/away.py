@@ -93,16 +93,9 @@ def _is_room(state, there, shape):
 
 
 def changes_of(events: tuple[NodeEvent, ...], nodes: pd.DataFrame, origin: int) -> Changes:
-    """Lay out when nodes of a run go away and come back.
+    """Lay out when nodes of a run go away and come back; those of the events that it does not have are left out.
 
-    Parameters
-    ----------
-    events
-        Of a site; nodes that the run does not have are left out.
-    nodes
-        The run's node table.
-    origin
-        Its first submission, s on the clock of the events.
+    ``origin`` is its first submission, s on the clock of the events.
     """
     row_of = {name: row for row, name in enumerate(nodes["node_id"])}
     rows: list[tuple[int, int, int]] = []

@@ -17,12 +17,9 @@ FAR = 1 << 60
 
 
 def limits_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> Limits:
-    """Return the limits of a run in which nothing runs; a rule's subject is ``KIND NAME RESOURCE``.
+    """Return the limits of a run in which nothing runs, its jobs in order.
 
-    Parameters
-    ----------
-    jobs
-        In the order of the run; ``*`` as a name is every one.
+    A rule's subject is ``KIND NAME RESOURCE``; ``*`` as a name is every one.
     """
     rows, most, n = [], [np.zeros((len(RESOURCES), 0), np.int64)], 0
     for key in OWNERS:

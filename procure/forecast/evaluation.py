@@ -94,12 +94,9 @@ def evaluate(
 def judge(sure: np.ndarray, came: np.ndarray) -> dict[str, Any]:
     """Measure stated chances against outcomes.
 
-    Returns
-    -------
-    dict
-        ``n_forecasts n_hits base_rate auc brier brier_constant`` (of the base rate, known afterwards, for
-        all), ``brier_gain`` (share below the constant's) and ``worst_tenth``, the largest difference of stated and
-        observed in a tenth of the confidence with at least 1 % of the forecasts.
+    ``n_forecasts n_hits base_rate auc brier brier_constant`` (of the base rate, known afterwards, for all),
+    ``brier_gain`` (share below the constant's) and ``worst_tenth``, the largest difference of stated and observed in a
+    tenth of the confidence with at least 1 % of the forecasts.
     """
     from sklearn.metrics import roc_auc_score  # takes a second to import
 

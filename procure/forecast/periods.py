@@ -165,19 +165,11 @@ class Patterns:
         return [name for name, period in PERIODS.items() if self.last - self.first >= 2 * period]
 
     def table(self, fewest: int = 2) -> pd.DataFrame:
-        """Return what recurs, a row per pattern of each layer, longest first.
+        """Return what recurs, a row per pattern of each layer with at least so many periods, longest first.
 
-        Parameters
-        ----------
-        fewest
-            Least length, in periods, of a pattern that is shown.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``every``, the columns of ``by``, ``length`` (periods in a row, the longest), ``n_bursts``,
-            ``jobs_per_burst`` (median), ``since``, ``last`` (s), ``at`` (time of day of the last burst, HH:MM),
-            ``next`` (s, one period after the last burst) and ``running`` (whether that is not yet missed).
+        ``every``, the columns of ``by``, ``length`` (periods in a row, the longest), ``n_bursts``, ``jobs_per_burst``
+        (median), ``since``, ``last`` (s), ``at`` (time of day of the last burst, HH:MM), ``next`` (s, one period after
+        the last burst) and ``running`` (whether that is not yet missed).
         """
         return pd.concat([self._table_of(layer, fewest) for layer in range(3)], ignore_index=True)
 

@@ -46,11 +46,8 @@ class RunTimes:
     def fit(self, jobs: pd.DataFrame, ended_by: int | None = None) -> RunTimes:
         """Return an estimator that has learnt from a job table, and nothing before.
 
-        Parameters
-        ----------
-        ended_by
-            Unix seconds: only jobs that had ended by then are learnt from, i.e. whose ``end_time``, or without
-            one whose submission plus run time, is not later. None = all.
+        Only jobs that had ended by ``ended_by``, Unix s, count: their ``end_time``, or without one submission plus run
+        time, is not later.
         """
         counts = tuple(np.zeros((0, N_BINS)) for _ in LEVELS)
         return RunTimes(tables=tuple({} for _ in LEVELS), counts=counts).updated(jobs, ended_by)
@@ -104,12 +101,7 @@ def known_at(jobs: pd.DataFrame, moment: int, history: RunTimes | None = None) -
 def expected_before(state: State | Jobs, history: RunTimes | None) -> np.ndarray:
     """Return what each job was expected to run before the run: float64[n_jobs] in queue order, s.
 
-    Without any history, `NO_HISTORY`.
-
-    Raises
-    ------
-    TableError
-        Nodes with several GPU models, which a history does not tell apart.
+    Without any history, `NO_HISTORY`. Nodes with several GPU models are refused: a history does not tell them apart.
     """
     if getattr(state, "guards", None) is not None:
         raise TableError("nodes with several GPU models: trained policies do not know them; choose another policy")

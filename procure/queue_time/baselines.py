@@ -18,21 +18,9 @@ _WEEK = recent.columns("week")[int(np.searchsorted(recent.LEVELS, 0.5))]
 def naive(jobs: pd.DataFrame, features: pd.DataFrame, wait: np.ndarray, split: Split) -> dict[str, Forecast]:
     """Make every naive forecast for the test rows, with the quantiles of its errors on the training rows.
 
-    Parameters
-    ----------
-    jobs
-        The job table; ``slurm_wait`` (seconds, the scheduler's own estimate at submission) is used if logged.
-    features
-        Of `site_features`: recent waits known at submission.
-    wait, split
-        Waits in seconds, and rows by position.
-
-    Returns
-    -------
-    dict
-        ``zero``, ``mean``, ``median`` (per partition), ``last_like``, ``partition_5`` (mean of the last five waits),
-        ``recent`` (median of the week's starts in the partition) and, where logged, ``slurm``. Errors are ratios of 1 +
-        seconds, of what is below 0 as of 0.
+    They are ``zero``, ``mean``, ``median`` (per partition), ``last_like``, ``partition_5`` (mean of the last five
+    waits), ``recent`` (median of the week's starts in the partition) and, where the job table has the scheduler's own
+    estimate at submission as ``slurm_wait``, ``slurm``. Errors are ratios of 1 + seconds, of what is below 0 as of 0.
     """
     known = wait[split.train]
     middle = float(np.median(known))

@@ -135,21 +135,11 @@ class FatTree:
         spines: int = 0,
         given: Mapping[int, int] | None = None,
     ) -> FatTree:
-        """Read the tree from the leaf and the pod of each node; leaves and pods may differ in size.
+        """Read the tree from the leaf and the pod of each node of a table; leaves and pods may differ in size.
 
-        Parameters
-        ----------
-        leaf, pod
-            int64[n_nodes] in the node table's order; −1 where unknown.
-        uplinks, spines
-            As in the class; without, as many as the largest leaf has nodes, and the largest pod leaves.
-        given
-            By leaf, its uplinks where they are known (`links_of_leaves`).
-
-        Raises
-        ------
-        TableError
-            A node without leaf or pod, or a leaf in two pods.
+        Without ``uplinks`` and ``spines`` there are as many as the largest leaf has nodes, and the largest pod leaves;
+        ``given`` are those of each leaf where they are known (`links_of_leaves`). A node without leaf or pod, and a
+        leaf in two pods, are refused.
         """
         _check_places(leaf, pod)
         leaf_ids, of_leaf = np.unique(leaf, return_inverse=True)
@@ -178,13 +168,7 @@ def _rank(group: np.ndarray) -> np.ndarray:
 
 
 def links_of_leaves(nodes: pd.DataFrame) -> dict[int, int]:
-    """Return the uplinks of each leaf of which the node table's column ``uplinks`` tells them.
-
-    Raises
-    ------
-    TableError
-        A leaf with no uplinks, or two nodes of a leaf that do not agree.
-    """
+    """Return the uplinks of each leaf of which the node table's column ``uplinks`` tells them, all alike on a leaf."""
     if "uplinks" not in nodes:
         return {}
     found: dict[int, int] = {}
