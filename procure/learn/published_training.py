@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError, need
-from procure.learn.order import AgentAtHand
+from procure.learn.order import AtHand
 from procure.learn.published import LAYERS
 from procure.learn.published_env import make_env
 from procure.learn.store import PUBLISHED, TrainedPolicy
@@ -109,6 +109,6 @@ def _arrays(model: Any) -> dict[str, np.ndarray]:
 
 def _wait(arrays: dict[str, np.ndarray], ready: Prepared) -> float:
     """Return the mean wait of a training set, s."""
-    agent = AgentAtHand.model_validate({"trained": TrainedPolicy(PUBLISHED, arrays)})
+    agent = AtHand.model_validate({"trained": TrainedPolicy(PUBLISHED, arrays)})
     run = run_prepared(ready, agent)
     return float((run.start - ready.jobs.submit)[run.start >= 0].mean())
