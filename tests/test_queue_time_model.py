@@ -206,11 +206,12 @@ def test_an_update_learns_what_became_of_jobs_that_waited(jobs: pd.DataFrame) ->
     waiting = set(followed.name[followed.left == UNKNOWN])
     assert waiting
     usual = np.zeros(1, bool)
-    before = site.model.mixture.weights(usual)  # type: ignore[union-attr]
+    mixture = site.model.mixture
+    before = mixture.weights(usual, mixture.until)
     later, _, _ = update(site, jobs.iloc[row - 100 :])
     mixed = later.model.mixture  # type: ignore[union-attr]
     assert not waiting & set(mixed.jobs.name[mixed.jobs.left == UNKNOWN])
-    assert not np.allclose(mixed.weights(usual), before)
+    assert not np.allclose(mixed.weights(usual, mixed.until), before)
     assert mixed.until > now
 
 

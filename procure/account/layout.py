@@ -328,24 +328,14 @@ def _events(
     return at[order], kind[order], about[order]
 
 
-def with_events(log: Log, at: np.ndarray, kind: np.ndarray, about: np.ndarray) -> Log:
-    """Add further events to a log."""
-    every = np.concatenate([log.event_at, at]).astype(np.int64)
-    kinds = np.concatenate([log.event, kind]).astype(log.event.dtype)
-    abouts = np.concatenate([log.about, about]).astype(log.about.dtype)
-    order = np.lexsort((kinds, every))
-    return log._replace(event_at=every[order], event=kinds[order], about=abouts[order])
-
-
 def with_outages(laid: Laid, node: np.ndarray, cpus: np.ndarray, begin: np.ndarray, end: np.ndarray) -> Laid:
     """Let CPUs of nodes be gone from ``begin`` to ``end``, s after the first submission."""
-    rows = np.arange(len(node))
-    log = with_events(
-        laid.log,
-        np.concatenate([begin, end]),
-        np.repeat([LEFT, BACK], len(rows)),
-        np.concatenate([rows, rows]),
-    )
+    log, rows = laid.log, np.arange(len(node))
+    at = np.concatenate([log.event_at, begin, end]).astype(np.int64)
+    kind = np.concatenate([log.event, np.repeat([LEFT, BACK], len(rows))]).astype(log.event.dtype)
+    about = np.concatenate([log.about, rows, rows]).astype(log.about.dtype)
+    order = np.lexsort((kind, at))
+    log = log._replace(event_at=at[order], event=kind[order], about=about[order])
     centre = laid.centre._replace(outage_node=np.asarray(node, np.int64), outage_cpus=np.asarray(cpus, np.int64))
     return laid._replace(log=log, centre=centre)
 

@@ -180,21 +180,9 @@ def site_features(
 ) -> pd.DataFrame:
     """Compute every feature of every job, or of those asked about, from what was known at its submission.
 
-    Parameters
-    ----------
-    jobs
-        A checked job table with ``start_time``; a job that has not started takes part in the queue.
-    most
-        The most ``cpus``, ``mem`` (MB) and ``gpus`` ever seen in use before the table begins, where it is the
-        tail of a longer log; shares are of the most seen so far.
-    asked
-        Positions in the table of the jobs whose features are wanted; None is all of them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per job asked about, in the order asked, float32, NaN where there is nothing to know yet.
-        Amounts in CPUs, MB, GPUs, seconds; ``log_`` stands for the natural logarithm of 1 + seconds.
+    A row per job asked about by its position in the table, float32, NaN where there is nothing to know yet; amounts in
+    CPUs, MB, GPUs, seconds. A job that has not started takes part in the queue. ``most`` are the ``cpus``, ``mem`` (MB)
+    and ``gpus`` ever seen in use before the table begins, where it is the tail of a longer log.
     """
     asked = np.arange(len(jobs)) if asked is None else asked
     log = read_jobs(jobs)

@@ -259,17 +259,9 @@ _OPTIONAL = ("priority", "fair_share", "owns_resources")
 
 
 def read_jobs(jobs: pd.DataFrame) -> Log:
-    """Take what the features need out of a job table.
+    """Take what the features need out of a job table; without ``end_time`` a job ends as its run time says.
 
-    Parameters
-    ----------
-    jobs
-        A checked job table with ``start_time``; ``end_time`` where known, else start + run time.
-
-    Raises
-    ------
-    TableError
-        No start times, or a job that starts before its submission.
+    A table without start times, and a job that starts before its submission, are refused.
     """
     wait = wait_times(jobs)
     if np.nanmin(wait, initial=0.0) < 0:

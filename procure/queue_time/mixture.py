@@ -62,10 +62,6 @@ class Mixture:
     share: float = SHARE
     until: float = -UNKNOWN
 
-    def weights(self, beyond: np.ndarray) -> np.ndarray:
-        """Return the weights now, (n, len(NAMES)), for jobs that are ``beyond`` (n,) what the boosters know or not."""
-        return self._weights(beyond, self.until)
-
     def say(self, raw: np.ndarray, beyond: np.ndarray, top: float) -> np.ndarray:
         """Return the curves (n, len(GRID)), s, that are stated now for experts ``raw``; see `roll`."""
         return self._state(raw, beyond, top, self.until).curve
@@ -134,7 +130,7 @@ class Mixture:
 
     def _state(self, raw: np.ndarray, beyond: np.ndarray, top: float, now: float) -> Stated:
         """Return what is stated of jobs from what is known at a moment."""
-        spread, weights = raw.astype(np.float64), self._weights(beyond, now)
+        spread, weights = raw.astype(np.float64), self.weights(beyond, now)
         spread[:, POINTS] = np.clip(spread[:, POINTS] + self._offsets(now), 0.0, top)
         curve = combine(spread, weights)
         curve[:, 0] = 0.0
@@ -156,7 +152,8 @@ class Mixture:
         found[:, MIDDLE] = 0.0
         return found
 
-    def _weights(self, beyond: np.ndarray, now: float) -> np.ndarray:
+    def weights(self, beyond: np.ndarray, now: float) -> np.ndarray:
+        """Return the weights (n, len(NAMES)) at a moment for jobs that are ``beyond`` what the boosters know or not."""
         jobs = self.jobs
         worth = np.ones(len(NAMES))
         if len(jobs):
