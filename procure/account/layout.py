@@ -78,13 +78,7 @@ def check_started(jobs: pd.DataFrame) -> None:
 
 
 def started_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Return the jobs that started and ended, by submission.
-
-    Raises
-    ------
-    TableError
-        None has a start; or the jobs are of several clusters.
-    """
+    """Return the jobs that started and ended, by submission."""
     check_started(jobs)
     started = jobs["start_time"].notna()
     kept = jobs if started.all() else jobs[started]

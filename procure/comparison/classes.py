@@ -19,12 +19,11 @@ SIZE_EDGES = (1, 4, 16, 64, 256)
 
 def size_class(jobs: pd.DataFrame) -> pd.Series:
     """Name each job's size class by the CPUs that it asks for on all nodes: ``1``, ``2-4``, …, ``>256``."""
-    cpus = (jobs["cpus_per_node"].clip(lower=1) * jobs["n_nodes"]).to_numpy(np.int64)
+    cpus = jobs["cpus_per_node"].clip(lower=1) * jobs["n_nodes"]
     names = [str(SIZE_EDGES[0])]
     names += [f"{low + 1}-{high}" for low, high in pairwise(SIZE_EDGES)]
     names.append(f">{SIZE_EDGES[-1]}")
-    place = np.searchsorted(SIZE_EDGES, cpus, side="left")
-    return pd.Series(pd.Categorical.from_codes(place, names, ordered=True), index=jobs.index)
+    return pd.cut(cpus, [0, *SIZE_EDGES, np.inf], labels=names)
 
 
 def user_class(jobs: pd.DataFrame) -> pd.Series:

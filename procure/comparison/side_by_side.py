@@ -101,7 +101,7 @@ class Comparison(Shown):
 def run_policy(policy: AnyPolicy, jobs: pd.DataFrame, nodes: pd.DataFrame, options: Mapping[str, Any]) -> Run:
     """Simulate under a policy, whose name may end in ``@oracle``; options as in `procure.run.simulate`."""
     if isinstance(policy, str) and policy.endswith(ORACLE):
-        return simulate(parts.oracle(jobs), nodes, policy.removesuffix(ORACLE), **options)
+        jobs, policy = jobs.assign(requested_time=jobs["run_time"].clip(lower=1)), policy.removesuffix(ORACLE)
     return simulate(jobs, nodes, policy, **options)
 
 

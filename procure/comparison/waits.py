@@ -27,13 +27,7 @@ _LITTLE = 0.01
 
 
 def replay(jobs: pd.DataFrame, run: Run) -> pd.DataFrame:
-    """Compare simulated with logged waits, per size class (``cpus``) and for all jobs, as `site_check` does.
-
-    Raises
-    ------
-    TableError
-        The log holds no start times.
-    """
+    """Compare simulated with logged waits, per size class (``cpus``) and for all jobs, as `site_check` does."""
     frame = pair_waits(jobs, run.schedule).assign(size=np.asarray(size_class(jobs))).dropna()
     parts = [(str(name), part) for name, part in frame.groupby("size", observed=True)]
     return pd.DataFrame([{"cpus": name} | compare_pairs(part) for name, part in [*parts, ("all", frame)]])
@@ -91,13 +85,7 @@ def verdict(found: pd.DataFrame) -> str:
 
 
 def pair_waits(jobs: pd.DataFrame, schedule: pd.DataFrame) -> pd.DataFrame:
-    """Return ``logged`` and ``simulated`` waits of each job, s, NaN where it has none.
-
-    Raises
-    ------
-    TableError
-        The log holds no start times.
-    """
+    """Return ``logged`` and ``simulated`` waits of each job, s, NaN where it has none; refuse a log without starts."""
     if "start_time" not in jobs or jobs["start_time"].notna().sum() == 0:
         raise TableError("the jobs have no start_time: their logged waits are not known, so there is nothing to check")
     return pd.DataFrame({"logged": waits_of(jobs, jobs), "simulated": waits_of(jobs, schedule)})
@@ -132,13 +120,7 @@ def compare_pairs(part: pd.DataFrame) -> dict[str, float]:
 
 
 def with_rules(policy: str, rules: Sequence[str]) -> str:
-    """Return the label of a policy whose centre's rules are changed, see `procure.site.change`.
-
-    Raises
-    ------
-    ArgumentError
-        The policy goes by no centre's rules, or a change cannot be read.
-    """
+    """Return the label of a policy whose centre's rules are changed, see `procure.site.change`."""
     name, given = catalog.split(policy)
     if "change" not in catalog.model_of(name, given).model_fields:
         raise ArgumentError(

@@ -12,8 +12,7 @@ from procure.account.held import held_cpus
 from procure.account.rules import pauses_of
 from procure.errors import TableError
 from procure.fitting.away import Changes, changes_of, make_away
-from procure.fitting.hold import Inferred
-from procure.fitting.model import limits_of
+from procure.fitting.hold import Inferred, limits_of
 from procure.policies.easy import Easy, EasyOwn, easy
 from procure.policies.lines import make_lines
 from procure.policies.parameters import NOTHING, Facts, PolicyFile

@@ -70,13 +70,7 @@ class DayFilter:
 
     @property
     def span(self) -> tuple[str, str]:
-        """The first and the last day.
-
-        Raises
-        ------
-        ArgumentError
-            ``days`` is not written so, or ends before it begins.
-        """
+        """The first and the last day."""
         first, dots, last = (self.days or "..").partition("..")
         if dots:
             first, last = first or FIRST_MONTH, last or LAST_MONTH

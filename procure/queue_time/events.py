@@ -75,14 +75,9 @@ def _exact(values: np.ndarray) -> np.ndarray:
 class Queue:
     """The jobs of each question's group that wait at its moment.
 
-    Parameters
-    ----------
-    submit, left, group
-        (n,) seconds, ascending; when each job left the queue, `NEVER` if it has not; and its group.
-    gone
-        `Events.of` when the jobs left, by group.
-    now, row, own
-        (m,) the moments of the questions, how many of the jobs came before each, and their groups.
+    ``submit`` (n,) is ascending; ``left`` is when each job left the queue, `NEVER` if it has not, and ``gone``
+    `Events.of` that, by group. ``now``, ``row`` and ``own`` (m,) are the questions' moments, how many of the jobs came
+    before each, and their groups.
     """
 
     def __init__(

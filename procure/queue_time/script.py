@@ -19,13 +19,7 @@ class Script(NamedTuple):
 
 
 def read_script(path: Path) -> Script:
-    """Read the #SBATCH lines of a batch script, up to its first command, as sbatch does.
-
-    Raises
-    ------
-    TableError
-        No such file, no #SBATCH line, or an amount that cannot be read.
-    """
+    """Read the #SBATCH lines of a batch script, up to its first command, as sbatch does."""
     if not path.is_file():
         raise TableError(f"{path}: no such file; a batch script with #SBATCH lines is needed")
     try:

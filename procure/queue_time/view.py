@@ -52,12 +52,7 @@ once_of_log = functools.partial(once, of_log=True)
 class View:
     """A log and the jobs asked about, with what features have in common; ``view[name]`` is a feature before.
 
-    Parameters
-    ----------
-    log, ask
-        All jobs that are known; and jobs of the log, of `Log.take`, or questions, of `Log.asking`.
-    most
-        As for `site_features`.
+    They are jobs of the log, of `Log.take`, or questions, of `Log.asking`; ``most`` is as for `site_features`.
     """
 
     def __init__(self, log: Log, ask: Log, most: dict[str, float] | None = None) -> None:
