@@ -151,6 +151,7 @@ def account_waits(
     site: Site | None = None,
     *,
     infer: bool = True,
+    part: bool = False,
 ) -> Account:
     """Account for every hour that the jobs of a log waited.
 
@@ -170,6 +171,8 @@ def account_waits(
         Rules that are known: partitions, and the inferred ``rules`` that an administrator left standing.
     infer
         Infer limits, outages and the pause from the log; what the site knows comes first.
+    part
+        These are some jobs of a log of which the nodes hold all.
 
     Raises
     ------
@@ -184,22 +187,6 @@ def account_waits(
     >>> procure.account_waits(procure.simulate(jobs, nodes, "easy").schedule, nodes).n_jobs
     200
     """
-    return _accounted(jobs, nodes, site, infer=infer, part=False)
-
-
-def account_part(jobs: pd.DataFrame, nodes: pd.DataFrame, site: Site | None = None) -> Account:
-    """Account for some jobs of a log of which the nodes hold all, as `account_waits` does for the whole."""
-    return _accounted(jobs, nodes, site, infer=True, part=True)
-
-
-def _accounted(
-    jobs: pd.DataFrame | str | Path,
-    nodes: pd.DataFrame | str | Path | None,
-    site: Site | None,
-    *,
-    infer: bool,
-    part: bool,
-) -> Account:
     given = without_unread(as_table(jobs, JOB))
     log = started_jobs(given)
     table = None if nodes is None else as_table(nodes, NODE)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.account import Account, account_part, account_waits
+from procure.account.account import Account, account_waits
 from procure.account.held import held_cpus
 from procure.account.layout import started_jobs
 from procure.account.nodes import ALL
@@ -163,7 +163,7 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     gone = Site(events=tuple(one for one in site.events if names.issuperset(node_list(one.nodes, system))))
     explained = (OUTAGE,) if gone.events else ()
     whole = _Seen(log, account_waits(log, system, gone), explained)
-    firsts = [_Seen(first, account_part(first, system, gone), explained) for first, _ in parts]
+    firsts = [_Seen(first, account_waits(first, system, gone, part=True), explained) for first, _ in parts]
 
     def tried(learnt: Sequence[tuple[Rule, ...]], policy: str) -> list[Fidelity]:
         found = []
