@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 import zipfile
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from procure.queue_time.metrics import Forecast, beats
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import Request, check_request, situation
 from procure.queue_time.published import Published
-from procure.queue_time.training import growth, train, update
+from procure.queue_time.training import continue_training, train
 from procure.schemas import JOB
 from procure.tables import check
 
@@ -208,7 +209,7 @@ def test_an_update_learns_what_became_of_jobs_that_waited(jobs: pd.DataFrame) ->
     usual = np.zeros(1, bool)
     mixture = site.model.mixture
     before = mixture.weights(usual, mixture.until)
-    later, _, _ = update(site, jobs.iloc[row - 100 :])
+    later = continue_training(site, jobs.iloc[row - 100 :])
     mixed = later.model.mixture  # type: ignore[union-attr]
     assert not waiting & set(mixed.jobs.name[mixed.jobs.left == UNKNOWN])
     assert not np.allclose(mixed.weights(usual, mixed.until), before)
@@ -219,18 +220,16 @@ def test_an_update_learns_what_became_of_jobs_that_waited(jobs: pd.DataFrame) ->
 def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
     """Newer rows join the history, each once however often the log has it; a log without any is refused."""
     site = train(jobs.iloc[:1000], settings=QUICK)
-    later, _, n_new = update(site, pd.concat([jobs.iloc[900:], jobs.iloc[1450:]]))
-    assert n_new == 500
+    told: list[str] = []
+    later = continue_training(site, pd.concat([jobs.iloc[900:], jobs.iloc[1450:]]), note=told.append)
+    assert told[-1] == "500 newer jobs"
     assert later.about["last"] == jobs["submit_time"].max()
-    again, _, n_new = update(later, jobs.iloc[1200:])
-    assert n_new == 0 and again.about["last"] == later.about["last"]
+    again = continue_training(later, jobs.iloc[1200:], note=told.append)
+    assert told[-1] == "0 newer jobs" and again.about["last"] == later.about["last"]
     assert again.about["trained_until"] == site.about["end"] < again.about["end"]
-    learnt = site.about["trained_rows"]
-    assert growth(site, jobs.iloc[:1000]) == 0
-    assert growth(site, jobs.iloc[900:]) == pytest.approx(500 / learnt)
-    assert growth(later, jobs.iloc[900:]) == pytest.approx((later.about["n_rows"] - learnt) / learnt, rel=0.02)
+    assert (site.grown, later.grown) == (0, pytest.approx(500 / site.about["trained_rows"]))
     with pytest.raises(TableError, match="ends before"):
-        update(later, jobs.iloc[:500])
+        continue_training(later, jobs.iloc[:500])
 
 
 @pytest.mark.slow
@@ -241,12 +240,12 @@ def test_growth_is_of_the_waits_that_the_boosters_learnt_from(jobs: pd.DataFrame
     waiting["state"] = np.where(waiting["start_time"].isna(), "PENDING", "")
     site = train(waiting.iloc[:1000], settings=replace(QUICK, max_rows=400))
     assert site.about["n_rows"] == 990 and site.about["trained_rows"] == 400
-    assert growth(site, waiting.iloc[:1000]) == 0
-    assert growth(site, waiting.iloc[900:1300]) == 290 / 400
-    assert growth(site, jobs.iloc[900:1300]) == 310 / 400
-    later, _, _ = update(site, waiting.iloc[900:1300])
-    assert growth(later, waiting.iloc[1200:1300]) == 290 / 400
-    assert growth(later, jobs.iloc[900:1400]) == 410 / 400
+    assert continue_training(deepcopy(site), waiting.iloc[:1000]).grown == 0
+    assert continue_training(deepcopy(site), jobs.iloc[900:1300]).grown == 310 / 400
+    later = continue_training(site, waiting.iloc[900:1300])
+    assert later.grown == 290 / 400
+    assert continue_training(deepcopy(later), waiting.iloc[1200:1300]).grown == 290 / 400
+    assert continue_training(later, jobs.iloc[900:1400]).grown == 410 / 400
 
 
 @pytest.mark.slow
@@ -256,9 +255,8 @@ def test_a_log_that_only_tells_the_end_of_a_waiting_job_is_welcome(jobs: pd.Data
     seen.loc[seen.index[[-5, -1]], ["start_time", "end_time"]] = pd.NA
     site = train(seen.assign(state=np.where(seen["start_time"].isna(), "PENDING", "")), settings=QUICK)
     with pytest.raises(TableError, match="nothing to continue with"):
-        update(site, jobs.iloc[985:995])
-    later, _, n_new = update(site, jobs.iloc[990:998])
-    assert n_new == 0
+        continue_training(site, jobs.iloc[985:995])
+    later = continue_training(site, jobs.iloc[990:998])
     assert later.history["start_time"].isna().tolist() == [*[False] * 999, True]
     followed = later.model.mixture.jobs  # type: ignore[union-attr]
     assert (followed.left == UNKNOWN).sum() == 1
@@ -315,7 +313,7 @@ def test_a_log_that_begins_long_after_the_model_is_refused(jobs: pd.DataFrame) -
     for name in ("submit_time", "start_time", "end_time"):
         later[name] += 60 * 86_400
     with pytest.raises(TableError, match=r"the log begins .* after the model's ends"):
-        update(site, later)
+        continue_training(site, later)
 
 
 def test_sums_in_doubles_are_those_of_the_booster() -> None:

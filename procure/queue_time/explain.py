@@ -44,7 +44,7 @@ def cautions(site: SiteModel, asked: Request, here: Situation, place: int, state
     )
     n_like, n_user, n_there = int((begun & shape).sum()), int(user.sum()), int((begun & partition).sum())
     known = "No job like this one is" if n_like == 0 else f"Only {counted(n_like, 'job')} like this one {be(n_like)}"
-    more, unlike = about["rows_since"] / about["trained_rows"], drifts(about["bounds"], here.features.iloc[[place]])
+    more, unlike = site.grown, drifts(about["bounds"], here.features.iloc[[place]])
     there = set() if state is None else set(state["partition"])
     strange = bool(there) and not there & set(about["partitions"])
     one_queue = not knows_partitions(site)
