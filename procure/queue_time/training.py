@@ -129,7 +129,8 @@ def continue_training(
     fresh = np.flatnonzero(joined["submit_time"] > site.about["last"])
     features = site_features(joined, site.seen)
     _learn_more(site.model, joined, features, fresh, now)
-    n_known = _newly_known(site.history, joined)
+    told, known = (table[~np.isnan(wait_times(table))] for table in (site.history, joined))
+    n_known = int((~_among(known, told)).sum())
     about = _about(joined, features, site.about["n_rows"] + n_known)
     about["rows_since"] = site.about["rows_since"] + n_known
     about |= {name: site.about[name] for name in ("first", "bounds", "trained_until", "trained_rows")}
@@ -143,12 +144,6 @@ def continue_training(
         note(f"careful: {text}")
     note(f"{len(fresh):,} newer jobs")
     return made
-
-
-def _newly_known(history: pd.DataFrame, joined: pd.DataFrame) -> int:
-    """Return of how many jobs the wait is known that the history did not tell."""
-    before, now = (table[~np.isnan(wait_times(table))] for table in (history, joined))
-    return int((~_among(now, before)).sum())
 
 
 def _among(jobs: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
