@@ -7,12 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from procure.queue_time import recent
 from procure.queue_time.experts import guess
 from procure.queue_time.metrics import LEVELS, Forecast
 from procure.queue_time.splits import Split
-
-_WEEK = recent.columns("week")[int(np.searchsorted(recent.LEVELS, 0.5))]
 
 
 def naive(jobs: pd.DataFrame, features: pd.DataFrame, wait: np.ndarray, split: Split) -> dict[str, Forecast]:
@@ -35,7 +32,7 @@ def naive(jobs: pd.DataFrame, features: pd.DataFrame, wait: np.ndarray, split: S
         "median": lambda rows: filled(jobs["partition"].iloc[rows].map(medians)),
         "last_like": lambda rows: guess(features.iloc[rows], "last_like", middle),
         "partition_5": lambda rows: guess(features.iloc[rows], "partition_5", middle),
-        "recent": lambda rows: filled(np.expm1(features[_WEEK].iloc[rows].astype(float))),
+        "recent": lambda rows: guess(features.iloc[rows], "week", middle),
     }
     if "slurm_wait" in jobs.columns:
         rules["slurm"] = lambda rows: filled(jobs["slurm_wait"].iloc[rows])

@@ -19,7 +19,11 @@ PRIORS = np.array([[0.74, 0.11, 0.05, 0.1], [0.15, 0.05, 0.75, 0.05]])
 beyond what they learnt from, the arithmetic of the work ahead can."""
 MIDDLE = int(np.searchsorted(GRID, 0.5))
 _LEVELS = np.concatenate([[0.0], recent.LEVELS, [1.0]])
-_FALLBACKS = {"last_like": ("like_log_wait_1", "user_log_wait_1"), "partition_5": ("partition_wait_5",)}
+_FALLBACKS = {
+    "last_like": ("like_log_wait_1", "user_log_wait_1"),
+    "partition_5": ("partition_wait_5",),
+    "week": (recent.WEEK_MEDIAN,),
+}
 
 
 def broad(wait: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ WATCHED = {
     "queued_cpu_seconds": "CPU-seconds in the queue",
     "submitted_24h": "submissions in 24 hours",
 }
-SEEN = ("partition_depth", "user_depth", "partition_drain_n_7d", recent.columns("week")[3], "user_log_wait_5")
+SEEN = ("partition_depth", "user_depth", "partition_drain_n_7d", recent.WEEK_MEDIAN, "user_log_wait_5")
 """The features of which `because` speaks."""
 
 

@@ -30,6 +30,9 @@ def columns(kind: str) -> list[str]:
     return [f"{PREFIX}{kind}_{round(100 * level):02d}" for level in LEVELS]
 
 
+WEEK_MEDIAN = columns("week")[int(np.searchsorted(LEVELS, 0.5))]
+
+
 def recent_waits(log: Log, starts: Events, now: np.ndarray, own: np.ndarray, seconds: int) -> np.ndarray:
     """Return quantiles of the waits of the jobs of each question's group that started within so many seconds.
 

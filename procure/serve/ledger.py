@@ -10,9 +10,8 @@ import pandas as pd
 
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import guess
-from procure.queue_time.features import picked, site_features
+from procure.queue_time.features import site_features
 from procure.queue_time.predict import Request
-from procure.queue_time.recent import columns as recent_columns
 from procure.queue_time.store import SiteModel
 from procure.serve.closed import Closed
 from procure.serve.store import FORECAST_COLUMNS, Store
@@ -21,7 +20,6 @@ DEADLINES = {"1h": 3600, "4h": 14_400, "12h": 43_200}
 WEEK, DAY = 7 * 86_400, 86_400
 LOW, ENOUGH = 0.8, 30
 """A week's coverage below this share, of at least so many jobs, is said before anything else."""
-_WEEK_MEDIAN = recent_columns("week")[3]
 _MEASURES = {
     "n": "count(*)",
     **{f"coverage_{share}": f"avg(wait >= lower_{share} and wait <= upper_{share})" for share in (50, 90)},
@@ -59,9 +57,8 @@ def read_off(site: SiteModel, features: pd.DataFrame, said: Distribution) -> dic
     """
     found = said.summary() | {f"chance_{name}": said.chance(seconds) for name, seconds in DEADLINES.items()}
     middle = float(site.model.usual[len(site.model.usual) // 2])
-    week = np.expm1(picked(features, (_WEEK_MEDIAN,))[:, 0].astype(float))
-    last_five = guess(features, "partition_5", middle)
-    return found | {"week_median": np.where(np.isnan(week), middle, week), "last_five": last_five}
+    guesses = {"week_median": "week", "last_five": "partition_5"}
+    return found | {name: guess(features, column, middle) for name, column in guesses.items()}
 
 
 def record(store: Store, since: int = 0, by: str = "") -> list[dict[str, Any]]:
