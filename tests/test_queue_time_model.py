@@ -18,12 +18,11 @@ from procure.errors import TableError
 from procure.queue_time import metrics, rival, splits, store, training, trend
 from procure.queue_time.booster import fit_published
 from procure.queue_time.evaluation import evaluate, verdict
-from procure.queue_time.features import PUBLISHED, site_features
+from procure.queue_time.features import site_features
 from procure.queue_time.log import UNKNOWN, left_out, queue_jobs, wait_times
 from procure.queue_time.metrics import Forecast, beats
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import Request, check_request, situation
-from procure.queue_time.published import Published
 from procure.queue_time.training import continue_training, train
 from procure.schemas import JOB
 from procure.tables import check
@@ -101,13 +100,6 @@ def test_the_published_confusion_matrix() -> None:
     assert shown == [96.67, 98.63, 96.96, 97.79]
 
 
-def test_metrics_by_hand() -> None:
-    """Pinball and within a factor of numbers small enough to check."""
-    wait = np.array([0.0, 100.0])
-    assert metrics.pinball(wait, np.zeros((2, 5))).mean() == pytest.approx(25.0)
-    assert metrics.within_2x(wait, np.array([1.0, 200.0])) == 1.0
-
-
 def test_splits_keep_their_promises(jobs: pd.DataFrame) -> None:
     """Bursts stay whole; a chronological model trains on what had started."""
     wait, submit = wait_times(jobs), jobs["submit_time"].to_numpy()
@@ -118,18 +110,6 @@ def test_splits_keep_their_promises(jobs: pd.DataFrame) -> None:
     one = splits.chronological(submit, wait)
     assert (submit[one.train] + wait[one.train] < submit[one.test].min()).all()
     assert len(one.test) == len(jobs) - int(0.8 * len(jobs))
-
-
-@pytest.mark.slow
-def test_the_published_pipeline_fits_its_groups(tmp_path: Path) -> None:
-    """Groups of more than 100 rows get a model."""
-    rng = np.random.default_rng(5)
-    features = pd.DataFrame({name: rng.integers(0, 5, 1200).astype(float) for name in PUBLISHED})
-    features["cpus"] += np.repeat([0, 1000], 600)
-    wait = features["cpus"].to_numpy() * 10
-    model = Published(2).fit(features, wait)
-    assert len(model.boosters) == 2
-    assert np.abs(model.predict(features) - wait).mean() < 50
 
 
 @pytest.mark.slow
@@ -361,18 +341,3 @@ def test_a_trend_of_noise_is_called_noise() -> None:
     line = judged[(judged["method"] == "published") & (judged["split"] == "random")].iloc[0]
     assert line["p_value"] > 0.001
     assert line["accuracy_as_published"] == (line["tp"] + line["fp"]) / line["n_test"]
-
-
-def test_balanced_accuracy_and_permutation() -> None:
-    """A perfect call is 1 and rare among shuffles."""
-    rises = np.tile([True, False], 20)
-    assert trend.balanced_accuracy(rises, rises) == 1.0
-    assert trend.permutation_p(rises, rises, 0, 199) == pytest.approx(1 / 200)
-
-
-def test_the_features_of_a_model_are_those_of_the_log(jobs: pd.DataFrame) -> None:
-    """A model asks for columns by name, whatever else the table holds."""
-    features = site_features(jobs)
-    model = QueueTimeModel(QUICK).fit(features, wait_times(jobs), jobs["submit_time"].to_numpy())
-    shuffled = features[features.columns[::-1]]
-    np.testing.assert_array_equal(model.curve(features[:50]), model.curve(shuffled[:50]))
