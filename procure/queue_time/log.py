@@ -197,12 +197,7 @@ def queue_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     A job cancelled in the queue has not started; it stands there until it gives up. Where the log has
     ``eligible_time``, a job joins the queue then, as its ``submit_time`` says from here on: until it is held no more,
     its begin time has come and its dependency is met, it does not wait for room. A job that is not yet eligible is left
-    out, and one that starts before it is submitted; `left_out` says so.
-
-    Raises
-    ------
-    TableError
-        No job has a start time.
+    out, and one that starts before it is submitted; `left_out` says so. A log without starts is refused.
     """
     if "start_time" not in jobs.columns or jobs["start_time"].isna().all():
         raise TableError("the log has no start times; waits cannot be learnt from it")

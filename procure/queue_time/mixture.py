@@ -75,22 +75,12 @@ class Mixture:
         until: float = UNKNOWN,
         every: float = 0,
     ) -> Stated:
-        """State the distribution of jobs as they come, and learn from each outcome when it is known.
+        """State the distribution of jobs, submitted after those seen so far, and learn from outcomes as they are known.
 
-        Parameters
-        ----------
-        jobs
-            (n,) jobs submitted after those seen so far.
-        raw
-            (n, len(NAMES), len(GRID)) of `experts.stack`.
-        beyond
-            (n,) before which far more jobs wait than the boosters know.
-        top
-            The longest log wait that an expert is spread to.
-        until
-            What is known by then is learnt before it returns, unless ``every`` is infinity.
-        every
-            Seconds between updates, counted from ``self.until``; 0 learns at once, infinity never.
+        ``raw`` (n, len(NAMES), len(GRID)) is of `experts.stack`; ``beyond`` (n,) says before which far more jobs wait
+        than the boosters know; ``top`` is the longest log wait that an expert is spread to. There are ``every`` s
+        between updates, counted from ``self.until``: 0 learns at once, infinity never. What is known by ``until`` is
+        learnt before it returns, unless that is never.
         """
         looks = last_looks(jobs.submit, self.until, every)
         starts = np.arange(0, len(jobs), EVERY)

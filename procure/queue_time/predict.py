@@ -72,13 +72,7 @@ class Request:
 
 
 def check_request(site: SiteModel, request: Request, state: pd.DataFrame | None = None) -> None:
-    """Refuse a request that this site cannot run or does not know, from its log or from the queue as it is.
-
-    Raises
-    ------
-    TableError
-        A job larger than anything seen on the site, a negative amount, or an unknown partition.
-    """
+    """Refuse a request that this site cannot run or does not know, from its log or from the queue as it is."""
     for name, value, unit in (
         ("cpus", request.cpus, "CPUs"),
         ("mem", request.mem_mb * request.nodes, "MB"),
