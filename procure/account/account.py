@@ -20,7 +20,7 @@ from procure.account.layout import (
     without_unread,
 )
 from procure.account.outages import Outage, columns_of, infer_outages
-from procure.account.rules import pauses_of
+from procure.account.rules import number, pauses_of
 from procure.account.sweep import (
     CAUSES,
     FRAGMENTED,
@@ -190,7 +190,10 @@ def account_waits(
     given = without_unread(as_table(jobs, JOB))
     log = started_jobs(given)
     table = None if nodes is None else as_table(nodes, NODE)
-    laid = _with_rules(lay_out(log, table, _partitions(site, table), site, part=part), site)
+    partitions = None
+    if site is not None and table is not None:
+        partitions = {one.name: node_list(one.nodes, table) for one in site.partitions if one.nodes}
+    laid = _with_rules(lay_out(log, table, partitions, site, part=part), site)
     limits: list[Limit] = []
     outages: list[Outage] = []
     laid, node_days = _with_events(laid, site, table, int(log["submit_time"].iloc[0]))
@@ -247,12 +250,6 @@ def _pass(laid: Laid, last: bool = False) -> Work:
     return work
 
 
-def _partitions(site: Site | None, nodes: pd.DataFrame | None) -> dict[str, list[str]] | None:
-    if site is None or nodes is None:
-        return None
-    return {one.name: node_list(one.nodes, nodes) for one in site.partitions if one.nodes}
-
-
 def _with_events(laid: Laid, site: Site | None, nodes: pd.DataFrame | None, origin: int) -> tuple[Laid, float]:
     """Take nodes away that a site's events say were down or drained, and return for how many node-days they were."""
     if site is None or nodes is None or not site.events:
@@ -300,7 +297,7 @@ def _with_rules(laid: Laid, site: Site | None) -> Laid:
             of = most[RESOURCES.index(resource)]
             for owner in np.flatnonzero(laid.kinds == (OWNERS.index(kind) if kind in OWNERS else -1)):
                 if name in ("*", laid.names[owner]):
-                    of[owner] = min(of[owner], int(float(str(rule.value))))
+                    of[owner] = min(of[owner], int(number(rule.value)))
     pause = pauses_of(site.rules, laid.jobs)
     return laid._replace(centre=laid.centre._replace(max_jobs=most[0], max_cpus=most[1], pause=pause))
 
