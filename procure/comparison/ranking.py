@@ -18,20 +18,9 @@ import pandas as pd
 CAP = 1e6
 """Stands for the infinite ratio where one policy is nowhere worse than another."""
 
-PUBLISHED_PREFERENCES = np.array([[np.nan, 0.5, 0.0], [0.5, np.nan, 1.0], [1.0, 0.0, np.nan]])
-"""Table I: makespan, slowdown, usage; 1 where the row is preferred to the column, 0.5 where neither is."""
-
-
-def weights_of(preferences: np.ndarray) -> np.ndarray:
-    """Return each criterion's weight, the sum of its row; the diagonal is blank."""
-    off_diagonal = np.array(preferences, dtype=float)
-    np.fill_diagonal(off_diagonal, 0.0)
-    return off_diagonal.sum(axis=1)
-
-
-PUBLISHED_WEIGHTS: dict[str, float] = dict(
-    zip(("makespan", "slowdown", "usage"), weights_of(PUBLISHED_PREFERENCES).tolist(), strict=True)
-)
+PUBLISHED_WEIGHTS = {"makespan": 0.5, "slowdown": 1.5, "usage": 1.0}
+"""The sums of Table I's rows: 1 for each criterion to which it prefers this one, 0.5 where it prefers neither. It prefers
+slowdown to usage, usage to makespan, and of makespan and slowdown neither."""
 
 
 class Ranking(NamedTuple):
