@@ -19,8 +19,8 @@ CAP = 1e6
 """Stands for the infinite ratio where one policy is nowhere worse than another."""
 
 PUBLISHED_WEIGHTS = {"makespan": 0.5, "slowdown": 1.5, "usage": 1.0}
-"""The sums of Table I's rows: 1 for each criterion to which it prefers this one, 0.5 where it prefers neither. It prefers
-slowdown to usage, usage to makespan, and of makespan and slowdown neither."""
+"""The sums of Table I's rows: 1 for each criterion to which this one is preferred, 0.5 where neither is. Slowdown is
+preferred to usage and usage to makespan; makespan and slowdown are alike."""
 
 
 class Ranking(NamedTuple):
