@@ -19,7 +19,7 @@ from procure.account.layout import (
     with_outages,
     without_unread,
 )
-from procure.account.outages import Outage, columns_of, infer_outages
+from procure.account.outages import Outage, infer_outages
 from procure.account.rules import number, pauses_of
 from procure.account.sweep import (
     CAUSES,
@@ -200,7 +200,7 @@ def account_waits(
     if infer:
         outages = [] if node_days else infer_outages(laid)
         if outages:
-            laid = with_outages(laid, *columns_of(outages))
+            laid = with_outages(laid, *np.array([one[:4] for one in outages], np.int64).T.copy())
         work = _pass(laid)
         for kind in range(len(OWNERS)):  # what the limits of users explain shows no limit of their account
             with_room = work.seconds[:, [PAUSE, UNEXPLAINED]].sum(1)
@@ -270,8 +270,8 @@ def _with_events(laid: Laid, site: Site | None, nodes: pd.DataFrame | None, orig
     ]
     if not rows:
         return laid, 0.0
-    columns = np.array(rows, np.int64).T
-    return with_outages(laid, *(column.copy() for column in columns)), float((columns[3] - columns[2]).sum()) / 86_400
+    columns = np.array(rows, np.int64).T.copy()
+    return with_outages(laid, *columns), float((columns[3] - columns[2]).sum()) / 86_400
 
 
 def _apart(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -112,7 +112,9 @@ def evaluate(
             elif method == "rival":
                 said[method] = _rival(found, split, seed)
             else:
-                said[method] = _published(found, split, k if method == "kmeans-gbt" else 0, seed + 1)
+                published = Published(k if method == "kmeans-gbt" else 0, seed + 1)
+                published.fit(found.features.iloc[split.train], found.wait[split.train])
+                said[method] = Forecast(published.predict(found.features.iloc[split.test]), about={"k": published.k})
         _judge(found, split, said | _naive(found, split))
     return found
 
@@ -120,12 +122,6 @@ def evaluate(
 def _deadlines(found: Evaluation, split: Split) -> dict[str, float]:
     mean = {"mean": float(found.wait[split.train].mean())}
     return mean | {f"{hours}h": hours * 3600.0 for hours in HOURS}
-
-
-def _published(found: Evaluation, split: Split, k: int, seed: int) -> Forecast:
-    fitted = Published(k, seed).fit(found.features.iloc[split.train], found.wait[split.train])
-    said = fitted.predict(found.features.iloc[split.test])
-    return Forecast(said, about={"k": k})
 
 
 def _judge(found: Evaluation, split: Split, said: dict[str, Forecast]) -> None:
