@@ -192,7 +192,7 @@ class AtHand(Easy):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     trained: TrainedPolicy
-    prior: np.ndarray | None = None
+    prior: np.ndarray  # of an agent, which expects nothing, of no job
 
     def make(self, state: State) -> Policy:
         """Make the policy of one run."""
