@@ -194,7 +194,7 @@ class AtHand(Easy):
     trained: TrainedPolicy
     prior: np.ndarray  # of an agent, which expects nothing, of no job
 
-    def make(self, state: State) -> Policy:
+    def make(self, state: State) -> Policy:  # type: ignore[override]
         """Make the policy of one run."""
         is_agent = self.trained.method == PUBLISHED
         return make_agent(state, self.trained.arrays) if is_agent else super().make(state)

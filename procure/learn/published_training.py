@@ -109,6 +109,6 @@ def _arrays(model: Any) -> dict[str, np.ndarray]:
 
 def _wait(arrays: dict[str, np.ndarray], ready: Prepared) -> float:
     """Return the mean wait of a training set, s."""
-    agent = AtHand(trained=TrainedPolicy(PUBLISHED, arrays), prior=np.zeros(0))
+    agent = AtHand.model_validate({"trained": TrainedPolicy(PUBLISHED, arrays), "prior": np.zeros(0)})
     run = run_prepared(ready, agent)
     return float((run.start - ready.jobs.submit)[run.start >= 0].mean())
