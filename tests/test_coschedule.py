@@ -29,8 +29,7 @@ from procure.coschedule.learner import (
     weigh,
 )  # fmt: skip
 from procure.coschedule.regret import regret
-from procure.errors import ArgumentError, TableError
-from procure.run import simulate
+from procure.errors import ArgumentError
 from procure.workload.studies import CORES, system, workflows
 
 SHARES = st.floats(0, 1)
@@ -139,17 +138,6 @@ def test_ucb_finds_the_lowest_loss_of_each_context():
     assert [choose(learner, context, np.zeros(4)) for context in contexts] == [0, 1, 2, 3]
 
 
-def test_same_seed_same_choices():
-    context = np.array([1, 1, 1, 1, 1, 1, ABOVE])
-
-    def chosen(seed):
-        learner = make_learner("ips", seed)
-        return [choose(learner, context, np.zeros(4)) for _ in range(50)]
-
-    assert chosen(4) == chosen(4)
-    assert chosen(4) != chosen(5)
-
-
 @settings(deadline=None)
 @given(quota=SHARES, part=SHARES, donor=st.tuples(SHARES, SHARES), guest=st.tuples(SHARES, SHARES),
        overhead=st.floats(0, 1), severity=st.floats(0, 4), form=st.integers(0, 1))  # fmt: skip
@@ -194,11 +182,3 @@ def test_the_study_has_45_workflows(cores):
 def test_wrong_arguments_are_named(call):
     with pytest.raises(ArgumentError, match=r"was given|known|needed|allowed|has"):
         call()
-
-
-def test_the_studys_workload_runs():
-    """All 45 workflows of each system end; another size is refused by those there are."""
-    found = simulate(workflows(64), system(64), "coschedule", kill_at_limit=False)
-    assert found.metrics["n_completed"] == 45
-    with pytest.raises(TableError, match="64, 128, 256"):
-        workflows(65)

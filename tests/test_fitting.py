@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from naive_fitting import naive_away, naive_easy
 
-from procure.account.account import account_part, account_waits
+from procure.account.account import account_waits
 from procure.account.layout import started_jobs
 from procure.account.rules import pauses_of
 from procure.account.sweep import CAUSES
@@ -247,7 +247,7 @@ def test_a_part_of_a_log_is_not_refused_where_the_log_is_not():
     jobs = pd.DataFrame({"job_id": np.arange(800).astype(str), "user": "u", "submit_time": MONDAY + 1000 * slot})
     jobs = jobs.assign(start_time=jobs["submit_time"], requested_time=1000, run_time=1000, n_nodes=1, cpus_per_node=1)
     log, nodes = started_jobs(check(jobs.assign(mem_mb_per_node=1), JOB)), nodes_of(7)
-    assert account_waits(log, nodes).n_jobs == 800 and account_part(log.tail(200), nodes).n_jobs == 200
+    assert account_waits(log, nodes).n_jobs == 800 and account_waits(log.tail(200), nodes, part=True).n_jobs == 200
     with pytest.raises(TableError, match="do not hold what ran"):
         account_waits(log.tail(200), nodes)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from policy_cases import few, job_table, node_table, shared_case
 
 from procure.errors import ArgumentError, TableError, need
-from procure.learn.order import AgentAtHand
+from procure.learn.order import AtHand
 from procure.learn.published import LAYERS, N_SLOTS, shapes
 from procure.learn.published_env import make_env
 from procure.learn.store import TrainedPolicy, read_policy, write_policy
@@ -116,7 +116,7 @@ def test_the_network_in_the_loop_does_what_it_does_in_the_environment(seed):
     rng = np.random.default_rng(seed)
     ready = single(rng)
     arrays = agent(rng, len(ready.kind_of))
-    quick = run_prepared(ready, AgentAtHand.model_validate({"trained": TrainedPolicy("ppo", arrays)}))
+    quick = run_prepared(ready, AtHand.model_validate({"trained": TrainedPolicy("ppo", arrays), "prior": np.zeros(0)}))
     env = make_env(ready)
     seen, _ = env.reset(seed=0)
     while env.action_masks().any():
@@ -130,7 +130,7 @@ def test_the_network_in_the_loop_does_what_it_does_in_the_environment(seed):
 def test_an_agent_fits_the_system_it_was_trained_for():
     """Another number of nodes is refused, and so are jobs of several nodes."""
     rng = np.random.default_rng(0)
-    trained = AgentAtHand.model_validate({"trained": TrainedPolicy("ppo", agent(rng, 3))})
+    trained = AtHand.model_validate({"trained": TrainedPolicy("ppo", agent(rng, 3)), "prior": np.zeros(0)})
     jobs = job_table(submit_time=[0], run_time=[1])
     with pytest.raises(TableError, match="trained for 3 nodes; these are 2"):
         run_prepared(prepare(jobs, node_table(2)), trained)

@@ -122,15 +122,6 @@ def test_a_few_jobs_asked_about_have_the_features_that_they_have_among_all(seed:
     pd.testing.assert_frame_equal(site_features(jobs, most, asked), whole.iloc[asked], check_exact=True)
 
 
-def test_grouped_sums_and_windows() -> None:
-    """Windows, groups and last values on numbers small enough to check by hand."""
-    time, group = np.array([10, 20, 30, NEVER]), np.array([0, 1, 0, 0])
-    events = Events.of(time).grouped(group, 2).adding({"v": np.array([1.0, 2.0, 4.0, 8.0])})
-    asked, who = np.array([30, 31, 31]), np.array([0, 0, 1])
-    assert events.total("v", asked, who).tolist() == [1, 5, 2]
-    assert events.between("v", events.before(asked - 5, who), events.before(asked, who)).tolist() == [0, 4, 0]
-
-
 def test_a_queue_on_numbers_small_enough_to_check_by_hand() -> None:
     """Sums, the oldest age and earlier rows, of all jobs and of one group's."""
     submit, left, rows = np.array([0, 5, 9, 9]), np.array([9, 6, 99, NEVER]), np.arange(4)

@@ -70,7 +70,7 @@ def test_weights_are_those_of_the_slow_twin(seed: int) -> None:
     outcomes, raw = random_case(seed, 60)
     mixed = Mixture()
     said = mixed.roll(outcomes, raw, usual(60), TOP, 45_000.0)
-    found = mixed.weights(usual(1))[0]
+    found = mixed.weights(usual(1), mixed.until)[0]
     np.testing.assert_allclose(found, slow_weights(outcomes, said.experts, 45_000.0), rtol=1e-5)
 
 
@@ -159,7 +159,7 @@ def test_jobs_that_still_wait_are_news() -> None:
     raw[:, NAMES.index("backlog")] = np.log1p(5e5)
     mixed = Mixture()
     mixed.roll(outcomes_of(submit, np.full(500, np.inf)), raw, usual(500), TOP, 500 * 60.0)
-    assert mixed.weights(usual(1))[0, NAMES.index("backlog")] > 0.9
+    assert mixed.weights(usual(1), mixed.until)[0, NAMES.index("backlog")] > 0.9
 
 
 def test_far_more_jobs_than_ever_wait_by_the_work_ahead() -> None:
@@ -205,9 +205,9 @@ def test_a_pass_without_jobs_learns_what_is_known() -> None:
     for every in (0.0, 600.0):
         mixed = Mixture(until=0.0)
         mixed.roll(outcomes, raw, usual(100), TOP, 20_000.0, every)
-        before = mixed.weights(usual(1))
+        before = mixed.weights(usual(1), mixed.until)
         assert mixed.roll(Outcomes.none(), raw[:0], usual(0), TOP, 60_000.0, every).curve.shape == (0, len(GRID))
-        assert (mixed.weights(usual(1)) != before).any() and mixed.until == 60_000.0
+        assert (mixed.weights(usual(1), mixed.until) != before).any() and mixed.until == 60_000.0
 
 
 def test_what_happens_at_the_very_second_of_an_update_waits_for_the_next() -> None:

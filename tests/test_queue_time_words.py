@@ -18,7 +18,7 @@ from procure.queue_time import store
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import LEAST, USUAL, Distribution
 from procure.queue_time.features import site_features
-from procure.queue_time.predict import Request, read_off, situation, widened
+from procure.queue_time.predict import Request, situation, widened
 from tests.test_queue_time_model import busy_model
 
 
@@ -44,7 +44,8 @@ def queue_of(site: store.SiteModel, n: int = 3) -> pd.DataFrame:
 
 
 def forecast(site: store.SiteModel, features: pd.DataFrame, deadline: float | None = None, doubt: float = 0.0) -> dict:
-    return read_off(widened(site.model.distribution(features), doubt), 0, deadline)
+    said = widened(site.model.distribution(features), doubt).summary(deadline)
+    return {name: values if values is None else values[0] for name, values in said.items()}
 
 
 def test_a_job_of_the_history_that_waits_is_told_by_the_queue(site) -> None:  # type: ignore[no-untyped-def]

@@ -19,8 +19,8 @@ from procure.account.layout import (
     with_outages,
     without_unread,
 )
-from procure.account.outages import Outage, columns_of, infer_outages
-from procure.account.rules import pauses_of
+from procure.account.outages import Outage, infer_outages
+from procure.account.rules import number, pauses_of
 from procure.account.sweep import (
     CAUSES,
     FRAGMENTED,
@@ -151,6 +151,7 @@ def account_waits(
     site: Site | None = None,
     *,
     infer: bool = True,
+    part: bool = False,
 ) -> Account:
     """Account for every hour that the jobs of a log waited.
 
@@ -170,6 +171,8 @@ def account_waits(
         Rules that are known: partitions, and the inferred ``rules`` that an administrator left standing.
     infer
         Infer limits, outages and the pause from the log; what the site knows comes first.
+    part
+        These are some jobs of a log of which the nodes hold all.
 
     Raises
     ------
@@ -184,33 +187,20 @@ def account_waits(
     >>> procure.account_waits(procure.simulate(jobs, nodes, "easy").schedule, nodes).n_jobs
     200
     """
-    return _accounted(jobs, nodes, site, infer=infer, part=False)
-
-
-def account_part(jobs: pd.DataFrame, nodes: pd.DataFrame, site: Site | None = None) -> Account:
-    """Account for some jobs of a log of which the nodes hold all, as `account_waits` does for the whole."""
-    return _accounted(jobs, nodes, site, infer=True, part=True)
-
-
-def _accounted(
-    jobs: pd.DataFrame | str | Path,
-    nodes: pd.DataFrame | str | Path | None,
-    site: Site | None,
-    *,
-    infer: bool,
-    part: bool,
-) -> Account:
     given = without_unread(as_table(jobs, JOB))
     log = started_jobs(given)
     table = None if nodes is None else as_table(nodes, NODE)
-    laid = _with_rules(lay_out(log, table, _partitions(site, table), site, part=part), site)
+    partitions = None
+    if site is not None and table is not None:
+        partitions = {one.name: node_list(one.nodes, table) for one in site.partitions if one.nodes}
+    laid = _with_rules(lay_out(log, table, partitions, site, part=part), site)
     limits: list[Limit] = []
     outages: list[Outage] = []
     laid, node_days = _with_events(laid, site, table, int(log["submit_time"].iloc[0]))
     if infer:
         outages = [] if node_days else infer_outages(laid)
         if outages:
-            laid = with_outages(laid, *columns_of(outages))
+            laid = with_outages(laid, *np.array([one[:4] for one in outages], np.int64).T.copy())
         work = _pass(laid)
         for kind in range(len(OWNERS)):  # what the limits of users explain shows no limit of their account
             with_room = work.seconds[:, [PAUSE, UNEXPLAINED]].sum(1)
@@ -260,12 +250,6 @@ def _pass(laid: Laid, last: bool = False) -> Work:
     return work
 
 
-def _partitions(site: Site | None, nodes: pd.DataFrame | None) -> dict[str, list[str]] | None:
-    if site is None or nodes is None:
-        return None
-    return {one.name: node_list(one.nodes, nodes) for one in site.partitions if one.nodes}
-
-
 def _with_events(laid: Laid, site: Site | None, nodes: pd.DataFrame | None, origin: int) -> tuple[Laid, float]:
     """Take nodes away that a site's events say were down or drained, and return for how many node-days they were."""
     if site is None or nodes is None or not site.events:
@@ -286,8 +270,8 @@ def _with_events(laid: Laid, site: Site | None, nodes: pd.DataFrame | None, orig
     ]
     if not rows:
         return laid, 0.0
-    columns = np.array(rows, np.int64).T
-    return with_outages(laid, *(column.copy() for column in columns)), float((columns[3] - columns[2]).sum()) / 86_400
+    columns = np.array(rows, np.int64).T.copy()
+    return with_outages(laid, *columns), float((columns[3] - columns[2]).sum()) / 86_400
 
 
 def _apart(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -313,7 +297,7 @@ def _with_rules(laid: Laid, site: Site | None) -> Laid:
             of = most[RESOURCES.index(resource)]
             for owner in np.flatnonzero(laid.kinds == (OWNERS.index(kind) if kind in OWNERS else -1)):
                 if name in ("*", laid.names[owner]):
-                    of[owner] = min(of[owner], int(float(str(rule.value))))
+                    of[owner] = min(of[owner], int(number(rule.value)))
     pause = pauses_of(site.rules, laid.jobs)
     return laid._replace(centre=laid.centre._replace(max_jobs=most[0], max_cpus=most[1], pause=pause))
 

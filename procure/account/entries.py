@@ -24,14 +24,7 @@ class LogAccount:
     def seconds(self, jobs: pd.DataFrame, nodes: pd.DataFrame, site: str | Path | None = None) -> np.ndarray:
         """Return the seconds of each cause of each job, int64[n_jobs, n_causes], 0 where a job did not start.
 
-        Parameters
-        ----------
-        jobs
-            Job table.
-        nodes
-            Node table.
-        site
-            A site folder whose rules are known.
+        ``site`` is the folder of a site whose rules are known.
         """
         rows = jobs.reset_index(drop=True)
         started = rows[rows["start_time"].notna()].sort_values("submit_time", kind="stable")

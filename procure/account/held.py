@@ -29,16 +29,8 @@ def held_cpus(jobs: pd.DataFrame, node_cpus: np.ndarray | None = None, site: Sit
     """Return the CPUs that each job held of each of its nodes: int64[n_jobs].
 
     Those of the column ``held_cpus_per_node``, where it is more than the job asked for; of a job that took its nodes
-    whole all of a node, where all nodes are as large. No job holds more than as many nodes have as it ran on.
-
-    Parameters
-    ----------
-    jobs
-        Job table.
-    node_cpus
-        CPUs of each node that there is; None = not known.
-    site
-        Rules that are known.
+    whole all of a node, where all nodes are as large. No job holds more than as many nodes have as it ran on;
+    ``node_cpus`` are those of each node that there is, None = not known.
     """
     asked = jobs["cpus_per_node"].to_numpy(np.int64)
     held = asked

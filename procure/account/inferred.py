@@ -104,18 +104,8 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
 
     An owner is limited where its running total stood still, at the most that it ever ran, while its jobs waited with
     room: they started when the total had just fallen, more often than chance lets expect. Where it is not seen what is
-    free in pieces, none is limited whose total stands still as that of the whole system does.
-
-    Parameters
-    ----------
-    laid
-        The log.
-    kind
-        Which of `procure.account.layout.OWNERS`.
-    beside, kept
-        As in `procure.account.sweep.Work`.
-    with_room
-        int64[n_jobs], s that each job waited with room.
+    free in pieces, none is limited whose total stands still as that of the whole system does. ``beside`` and ``kept``
+    are as in `procure.account.sweep.Work`; ``with_room`` int64[n_jobs], s that each job waited so.
     """
     log, centre = laid.log, laid.centre
     owners = log.owner[kind].astype(np.int64)

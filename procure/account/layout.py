@@ -78,13 +78,7 @@ def check_started(jobs: pd.DataFrame) -> None:
 
 
 def started_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Return the jobs that started and ended, by submission.
-
-    Raises
-    ------
-    TableError
-        None has a start; or the jobs are of several clusters.
-    """
+    """Return the jobs that started and ended, by submission."""
     check_started(jobs)
     started = jobs["start_time"].notna()
     kept = jobs if started.all() else jobs[started]
@@ -158,21 +152,11 @@ def lay_out(
     *,
     part: bool = False,
 ) -> Laid:
-    """Lay a log out.
+    """Lay a log of `started_jobs` out.
 
-    Parameters
-    ----------
-    jobs
-        From `started_jobs`.
-    nodes
-        A node table; None = what the log shows: per node where it names nodes, else all together.
-    partitions
-        The nodes of each partition; None = those on which its jobs ran.
-    site
-        Rules that are known, of which jobs take their nodes whole.
-    part
-        These are jobs of a log whose nodes hold all of it: the few hours for which they do not may be many of a part's,
-        and are no reason to refuse it.
+    Without a node table the nodes are what the log shows: each where it names nodes, else all together. The nodes of a
+    partition that ``partitions`` does not have are those on which its jobs ran. With ``part`` these are jobs of a log
+    whose nodes hold all of it: the few hours for which they do not may be many of a part's, and no reason to refuse it.
     """
     n = len(jobs)
     given = nodes_of(jobs)
@@ -338,24 +322,14 @@ def _events(
     return at[order], kind[order], about[order]
 
 
-def with_events(log: Log, at: np.ndarray, kind: np.ndarray, about: np.ndarray) -> Log:
-    """Add further events to a log."""
-    every = np.concatenate([log.event_at, at]).astype(np.int64)
-    kinds = np.concatenate([log.event, kind]).astype(log.event.dtype)
-    abouts = np.concatenate([log.about, about]).astype(log.about.dtype)
-    order = np.lexsort((kinds, every))
-    return log._replace(event_at=every[order], event=kinds[order], about=abouts[order])
-
-
 def with_outages(laid: Laid, node: np.ndarray, cpus: np.ndarray, begin: np.ndarray, end: np.ndarray) -> Laid:
     """Let CPUs of nodes be gone from ``begin`` to ``end``, s after the first submission."""
-    rows = np.arange(len(node))
-    log = with_events(
-        laid.log,
-        np.concatenate([begin, end]),
-        np.repeat([LEFT, BACK], len(rows)),
-        np.concatenate([rows, rows]),
-    )
+    log, rows = laid.log, np.arange(len(node))
+    at = np.concatenate([log.event_at, begin, end]).astype(np.int64)
+    kind = np.concatenate([log.event, np.repeat([LEFT, BACK], len(rows))]).astype(log.event.dtype)
+    about = np.concatenate([log.about, rows, rows]).astype(log.about.dtype)
+    order = np.lexsort((kind, at))
+    log = log._replace(event_at=at[order], event=kind[order], about=about[order])
     centre = laid.centre._replace(outage_node=np.asarray(node, np.int64), outage_cpus=np.asarray(cpus, np.int64))
     return laid._replace(log=log, centre=centre)
 

@@ -13,8 +13,6 @@ MOST_UNNAMED = 0.2
 """Share of the CPU-time of a log of which it may be unknown on which nodes it ran before no node is told apart."""
 OVERBOOKED = 0.05
 """Share of the CPU-time of a log that may not fit its nodes before the nodes are refused."""
-
-
 ALL = "all"
 """Name of the one node that stands for all where it is not known on which jobs ran."""
 
@@ -44,18 +42,7 @@ def nodes_of(jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]] | N
 
 
 def seen_nodes(jobs: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the nodes that a log names, each as large as the most that ran on it at once.
-
-    Parameters
-    ----------
-    jobs
-        From `started_jobs`.
-
-    Returns
-    -------
-    pandas.DataFrame or None
-        ``node_id cpus mem_mb gpus gpu_type``; None where it is not known of most jobs where they ran.
-    """
+    """Return the nodes that a log of `started_jobs` names; None where it is not known of most jobs where they ran."""
     given = nodes_of(jobs)
     return None if given is None else inferred_nodes(jobs, given)
 
@@ -64,10 +51,17 @@ def inferred_nodes(jobs: pd.DataFrame, nodes: tuple[np.ndarray, np.ndarray, list
     """Return a node table of the most that ran on each node at once."""
     first, number, names = nodes
     job = np.repeat(np.arange(len(jobs)), np.diff(first))
+    return _as_large_as_needed(names, jobs, job, number, np.ones(len(jobs), np.int64))
+
+
+def _as_large_as_needed(
+    names: list[str], jobs: pd.DataFrame, job: np.ndarray, number: np.ndarray, scale: np.ndarray
+) -> pd.DataFrame:
+    """Return nodes that hold ``scale`` times what each ``job`` had on a node at the node of that ``number``."""
     start, end = (jobs[name].to_numpy(np.int64)[job] for name in ("start_time", "end_time"))
     amounts = {"cpus": held_cpus(jobs)}
     amounts |= {name: jobs[f"{name}_per_node"].to_numpy(np.int64) for name in ("mem_mb", "gpus")}
-    peaks = {name: most_at_once(start, end, number, each[job], len(names)) for name, each in amounts.items()}
+    peaks = {name: most_at_once(start, end, number, (each * scale)[job], len(names)) for name, each in amounts.items()}
     return pd.DataFrame({"node_id": names, **peaks, "gpu_type": ""})
 
 
@@ -98,12 +92,8 @@ def one_node(jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> pd.DataFrame:
     if nodes is not None:
         totals = {name: [int(nodes[name].sum())] for name in ("cpus", "mem_mb", "gpus")}
         return pd.DataFrame({"node_id": [ALL], **totals, "gpu_type": ""})
-    start, end = (jobs[name].to_numpy(np.int64) for name in ("start_time", "end_time"))
-    amounts = {"cpus": held_cpus(jobs)}
-    amounts |= {name: jobs[f"{name}_per_node"].to_numpy(np.int64) for name in ("mem_mb", "gpus")}
-    nobody, n_nodes = np.zeros(len(jobs), np.int64), jobs["n_nodes"].to_numpy(np.int64)
-    peaks = {name: most_at_once(start, end, nobody, each * n_nodes, 1) for name, each in amounts.items()}
-    return pd.DataFrame({"node_id": [ALL], **peaks, "gpu_type": ""})
+    every = np.arange(len(jobs))
+    return _as_large_as_needed([ALL], jobs, every, np.zeros_like(every), jobs["n_nodes"].to_numpy(np.int64))
 
 
 def check_fit(
@@ -119,21 +109,19 @@ def check_fit(
     asked = np.where(whole[job], table["cpus"].to_numpy(np.int64)[number], per_node[job])
     lasted = (jobs["end_time"] > jobs["start_time"]).to_numpy()[job]
     small = lasted & (asked > table["cpus"].to_numpy(np.int64)[number])
-    alone = table["node_id"].tolist() == [ALL]
+    ids, sizes = table["node_id"].tolist(), table["cpus"].tolist()
+
+    def there(row: int) -> str:
+        return f"the nodes together, which have {sizes[row]}" if ids == [ALL] else f"{ids[row]}, which has {sizes[row]}"
+
     if small.mean() > OVERBOOKED:
         row = int(np.flatnonzero(small)[0])
-        of = "the nodes together, which have" if alone else f"{table['node_id'].iloc[number[row]]}, which has"
-        raise TableError(
-            f"the nodes do not hold what ran on them: job {jobs['job_id'].iloc[job[row]]} had {asked[row]} CPUs of "
-            f"{of} {table['cpus'].iloc[number[row]]}"
-        )
+        had = f"job {jobs['job_id'].iloc[job[row]]} had {asked[row]} CPUs of {there(number[row])}"
+        raise TableError(f"the nodes do not hold what ran on them: {had}")
     start, end = (jobs[name].to_numpy(np.int64)[job] for name in ("start_time", "end_time"))
     (some,) = levels(start, end, number, asked)
     over = np.maximum(some.level - table["cpus"].to_numpy(np.int64)[some.whose], 0) * some.lasted
     if over.sum() > OVERBOOKED * (some.level * some.lasted).sum():
         row = int(some.whose[over.argmax()])
         most = int(some.level[some.whose == row].max())
-        on = "the nodes together, which have" if alone else f"{table['node_id'].iloc[row]}, which has"
-        raise TableError(
-            f"the nodes do not hold what ran on them: {most} CPUs ran at once on {on} {table['cpus'].iloc[row]}"
-        )
+        raise TableError(f"the nodes do not hold what ran on them: {most} CPUs ran at once on {there(row)}")

@@ -79,11 +79,6 @@ def infer_outages(laid: Laid) -> list[Outage]:
     ]
 
 
-def columns_of(outages: list[Outage]) -> list[np.ndarray]:
-    """Return nodes, CPUs, begins and ends of outages."""
-    return [np.array([one[i] for one in outages], np.int64) for i in range(4)]
-
-
 class _Days(NamedTuple):
     """Use and waiting, by day."""
 

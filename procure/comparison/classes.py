@@ -19,12 +19,11 @@ SIZE_EDGES = (1, 4, 16, 64, 256)
 
 def size_class(jobs: pd.DataFrame) -> pd.Series:
     """Name each job's size class by the CPUs that it asks for on all nodes: ``1``, ``2-4``, …, ``>256``."""
-    cpus = (jobs["cpus_per_node"].clip(lower=1) * jobs["n_nodes"]).to_numpy(np.int64)
+    cpus = jobs["cpus_per_node"].clip(lower=1) * jobs["n_nodes"]
     names = [str(SIZE_EDGES[0])]
     names += [f"{low + 1}-{high}" for low, high in pairwise(SIZE_EDGES)]
     names.append(f">{SIZE_EDGES[-1]}")
-    place = np.searchsorted(SIZE_EDGES, cpus, side="left")
-    return pd.Series(pd.Categorical.from_codes(place, names, ordered=True), index=jobs.index)
+    return pd.cut(cpus, [0, *SIZE_EDGES, np.inf], labels=names)
 
 
 def user_class(jobs: pd.DataFrame) -> pd.Series:
@@ -55,24 +54,11 @@ def widest_wait(schedule: pd.DataFrame) -> float:
 
 
 def metrics_by(run: Run, nodes: pd.DataFrame, classes: pd.Series) -> pd.DataFrame:
-    """Return every metric of a run for each class of jobs.
+    """Return every metric of a run on nodes for each class of jobs; ``classes`` has one per job of the table.
 
-    Parameters
-    ----------
-    run
-        From `procure.run.simulate`.
-    nodes
-        The node table that it ran on.
-    classes
-        A class per job, in the job table's order.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per class that has a job: ``class``, then `procure.tables.METRICS` over its jobs alone. A
-        class keeps its share of all nodes busy over the makespan of the whole run, so that the
-        classes' utilizations add up to the run's; ``max_queue_depth`` is the most of its jobs that
-        waited at once.
+    A row per class that has a job: ``class``, then `procure.tables.METRICS` over its jobs alone. A class keeps its
+    share of all nodes busy over the makespan of the whole run, so that the classes' utilizations add up to the run's;
+    ``max_queue_depth`` is the most of its jobs that waited at once.
     """
     order = np.argsort(run.schedule["submit_time"].to_numpy(), kind="stable")
     schedule, killed = run.schedule.iloc[order], run.killed[order]

@@ -24,21 +24,11 @@ MEASURES = ("makespan", "mean_turnaround_time")
 def speed_up(jobs: pd.DataFrame, scenario: str, seed: int = 0) -> pd.DataFrame:
     """Return the workload with the run times that isolated jobs would have.
 
-    Pollard et al. (SC18), section IV-B: jobs of more than four nodes run shorter, by a fixed share
-    or by one that grows with the job. Requested times stay.
-
-    Parameters
-    ----------
-    jobs
-        A checked job table; it is not modified.
-    scenario
-        ``5%``, ``10%`` or any other fixed share of the run time; ``v1``: each job is put at random
-        into a bin of 0–10, 0–20 or 0–30 %; ``v2``: jobs of up to 128 nodes into 0–10 or 0–20 %, larger ones
-        into 0–10, 10–20 or 10–30 %. Inside a bin the share grows linearly with the nodes, from the
-        bin's lower end at 4 nodes to its upper end at 512 and above (the paper gives the upper end
-        only).
-    seed
-        Of the bins.
+    Pollard et al. (SC18), section IV-B: jobs of more than four nodes run shorter, by a fixed share or by one that grows
+    with the job. Requested times stay. The scenario is ``10%`` or any other fixed share of the run time; ``v1``: each
+    job is put at random into a bin of 0–10, 0–20 or 0–30 %; or ``v2``: jobs of up to 128 nodes into 0–10 or 0–20 %,
+    larger ones into 0–10, 10–20 or 10–30 %. Inside a bin the share grows linearly with the nodes, from the bin's lower
+    end at 4 nodes to its upper end at 512 and above (the paper gives the upper end only).
 
     Raises
     ------

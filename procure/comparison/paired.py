@@ -13,21 +13,10 @@ FEWEST_PAIRS = 6
 def paired_tests(values: pd.DataFrame, baseline: str, n_resamples: int = N_RESAMPLES) -> pd.DataFrame:
     """Compare every policy with a baseline over the same parts of a workload.
 
-    Parameters
-    ----------
-    values
-        One metric: a row per part (slice and seed), a column per policy; rows with a gap are left out.
-    baseline
-        The policy to compare with.
-    n_resamples
-        Of the bootstrap.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Per other policy: ``n``, the mean difference policy − baseline, its 95 % bootstrap interval
-        ``low`` to ``high`` (pairs are resampled), the p-values of the paired t-test and of
-        Wilcoxon's signed-rank test; NaN where undefined (fewer than `FEWEST_PAIRS` parts, or no difference).
+    ``values`` are of one metric: a row per part, a column per policy; rows with a gap are left out. Per other policy:
+    ``n``, the mean difference policy − baseline, its 95 % bootstrap interval ``low`` to ``high`` (pairs are resampled),
+    the p-values of the paired t-test and of Wilcoxon's signed-rank test; NaN where undefined (fewer than `FEWEST_PAIRS`
+    parts, or no difference).
     """
     from scipy import stats
 

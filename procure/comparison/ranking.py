@@ -18,20 +18,9 @@ import pandas as pd
 CAP = 1e6
 """Stands for the infinite ratio where one policy is nowhere worse than another."""
 
-PUBLISHED_PREFERENCES = np.array([[np.nan, 0.5, 0.0], [0.5, np.nan, 1.0], [1.0, 0.0, np.nan]])
-"""Table I: makespan, slowdown, usage; 1 where the row is preferred to the column, 0.5 where neither is."""
-
-
-def weights_of(preferences: np.ndarray) -> np.ndarray:
-    """Return each criterion's weight, the sum of its row; the diagonal is blank."""
-    off_diagonal = np.array(preferences, dtype=float)
-    np.fill_diagonal(off_diagonal, 0.0)
-    return off_diagonal.sum(axis=1)
-
-
-PUBLISHED_WEIGHTS: dict[str, float] = dict(
-    zip(("makespan", "slowdown", "usage"), weights_of(PUBLISHED_PREFERENCES).tolist(), strict=True)
-)
+PUBLISHED_WEIGHTS = {"makespan": 0.5, "slowdown": 1.5, "usage": 1.0}
+"""The sums of Table I's rows: 1 for each criterion to which this one is preferred, 0.5 where neither is. Slowdown is
+preferred to usage and usage to makespan; makespan and slowdown are alike."""
 
 
 class Ranking(NamedTuple):
@@ -43,24 +32,12 @@ class Ranking(NamedTuple):
 
 
 def rank(criteria: pd.DataFrame, weights: Mapping[str, float], higher_is_better: set[str]) -> Ranking:
-    """Rank policies by several criteria.
+    """Rank policies, a row each, by several criteria, a column each, of which some are maximised.
 
-    Parameters
-    ----------
-    criteria
-        A row per policy, a column per criterion. Only the policies compared may stand here: the
-        relative estimates depend on the set.
-    weights
-        Per criterion, see `weights_of`.
-    higher_is_better
-        The criteria to maximise; the others are minimised.
-
-    Returns
-    -------
-    Ranking
-        With r the relative estimates (1 = best of the set, 0 = worst; a criterion in which all are
-        equal counts for nothing) and S_ij = Σ_c w_c max(0, r_ic − r_jc), the ratios are S_ij / S_ji,
-        at most `CAP`, 1 where neither is better, and the score is their principal right eigenvector.
+    Only the policies compared may stand there: the relative estimates depend on the set. With r these estimates (1 =
+    best of the set, 0 = worst; a criterion in which all are equal counts for nothing) and S_ij = Σ_c w_c max(0, r_ic −
+    r_jc), the ratios are S_ij / S_ji, at most `CAP`, 1 where neither is better, and the score is their principal right
+    eigenvector.
     """
     values = criteria.to_numpy(dtype=float)
     sign = np.array([1.0 if name in higher_is_better else -1.0 for name in criteria.columns])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -68,32 +67,31 @@ def with_units(tests: pd.DataFrame) -> pd.DataFrame:
     return told.assign(metric=[heading(one) for one in tests["metric"]])
 
 
-def box_plots(values: pd.DataFrame, name: str, label: str, whole: Sequence[float] = ()) -> Markup:
+def box_plots(values: pd.DataFrame, name: str, label: str, whole: np.ndarray) -> Markup:
     """Draw a box per column, and a diamond at the value of the whole workload, as SVG whose ids begin with ``name``."""
     groups = [str(one) for one in values]
     known = [values[one].dropna().to_numpy(float) for one in values]
     rows = [row for group, held in zip(groups, known, strict=True) for row in records(value=held, group=group)]
-    every = np.concatenate([*known, np.asarray(whole, float)])
+    every = np.concatenate([*known, whole])
     spec = box(rows, groups, time_axis(label, every) if unit_of(name) == "s" else {"title": label})
     mark = spec.pop("mark")
     diamond = {"type": "point", "shape": "diamond", "filled": True, "size": 70, "color": "black"}
-    layers = [{"data": spec.pop("data"), "mark": mark}]
-    if len(whole):
-        at = records(value=whole, group=groups, what="the whole workload, as logged")
-        layers.append({"data": {"values": at}, "mark": diamond, "encoding": {
-            "shape": {"field": "what", "scale": {"range": ["diamond"]}}}})  # fmt: skip
+    at = records(value=whole, group=groups, what="the whole workload, as logged")
+    shape = {"shape": {"field": "what", "scale": {"range": ["diamond"]}}}
+    layers = [
+        {"data": spec.pop("data"), "mark": mark},
+        {"data": {"values": at}, "mark": diamond, "encoding": shape},
+    ]
     return still(name, f"{label} under each policy", spec | {"layer": layers})
 
 
 def _spread(comparison: Comparison, metric: str) -> dict[str, object]:
     values = comparison.parts.pivot_table(index="part", columns="policy", values=metric)
-    label = heading(metric)
+    values, label = values[list(comparison.table["policy"])], heading(metric)
     return {
         "label": label,
         "drawn": f"{counted(len(values), 'slice')} of the workload, each from an empty system",
-        "chart": box_plots(
-            values[list(comparison.table["policy"])], metric, label, comparison.table[metric].to_numpy(float)
-        ),
+        "chart": box_plots(values, metric, label, comparison.table[metric].to_numpy(float)),
     }
 
 

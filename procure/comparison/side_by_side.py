@@ -87,12 +87,7 @@ class Comparison(Shown):
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return a record per policy, as ``procure compare --format json`` prints them."""
-        frames = {
-            "by_size": self.by_size,
-            "by_user": self.by_user,
-            "tests": self.tests,
-            "fidelity": self.fidelity,
-        }
+        frames = {name: getattr(self, name) for name in ("by_size", "by_user", "tests", "fidelity")}
         records = []
         for row in self.table.to_dict(orient="records"):
             for key, frame in frames.items():
@@ -106,7 +101,7 @@ class Comparison(Shown):
 def run_policy(policy: AnyPolicy, jobs: pd.DataFrame, nodes: pd.DataFrame, options: Mapping[str, Any]) -> Run:
     """Simulate under a policy, whose name may end in ``@oracle``; options as in `procure.run.simulate`."""
     if isinstance(policy, str) and policy.endswith(ORACLE):
-        return simulate(parts.oracle(jobs), nodes, policy.removesuffix(ORACLE), **options)
+        jobs, policy = jobs.assign(requested_time=jobs["run_time"].clip(lower=1)), policy.removesuffix(ORACLE)
     return simulate(jobs, nodes, policy, **options)
 
 
@@ -182,11 +177,13 @@ def compare(
         progress(f"{name} on {len(jobs):,} jobs")
         runs[name] = run_policy(policy, jobs, nodes, options)
     table, ranking = _table(runs, int(nodes["cpus"].astype(int).sum()))
-    repeated = (
-        _cut(jobs, runs, nodes, str(slices))
-        if continuous
-        else _parts(jobs, named, slices, lambda one, some: run_policy(one, some, nodes, options), progress)
-    )
+    repeated = pd.DataFrame()
+    if slices is not None:
+        repeated = (
+            _cut(jobs, runs, nodes, slices) if continuous else _parts(jobs, named, nodes, slices, options, progress)
+        )
+        if repeated.empty:
+            raise TableError(f"no {slices} of the workload has {parts.FEWEST_JOBS} jobs")
     tests, caveat = _tests(repeated, labels[0])
     killed = {name: int(run.metrics["n_killed"]) for name, run in runs.items()}
     sizes, users = size_class(jobs), user_class(jobs)
@@ -241,27 +238,23 @@ def _cut(jobs: pd.DataFrame, runs: Mapping[str, Run], nodes: pd.DataFrame, lengt
         found = found[found["n_jobs"] >= parts.FEWEST_JOBS]
         part = [f"{length} {int(one)}" for one in found["class"]]
         frames.append(found.drop(columns="class").assign(part=part, policy=name))
-    repeated = pd.concat(frames, ignore_index=True)
-    if repeated.empty:
-        raise TableError(f"no {length} of the workload has {parts.FEWEST_JOBS} jobs")
-    return repeated
+    return pd.concat(frames, ignore_index=True)
 
 
 def _parts(
     jobs: pd.DataFrame,
     policies: Mapping[str, AnyPolicy],
-    length: str | None,
-    run: Callable[[AnyPolicy, pd.DataFrame], Run],
+    nodes: pd.DataFrame,
+    length: str,
+    options: Mapping[str, Any],
     progress: Callable[[str], None],
 ) -> pd.DataFrame:
-    if length is None:
-        return pd.DataFrame()
+    """Return the metrics of each slice, run from an empty system."""
     rows = []
     for part, piece in parts.slices(jobs, length):
         progress(f"{part}: {len(piece):,} jobs")
-        rows += [{"part": part, "policy": name} | run(policy, piece).metrics for name, policy in policies.items()]
-    if not rows:
-        raise TableError(f"no {length} of the workload has {parts.FEWEST_JOBS} jobs")
+        for name, policy in policies.items():
+            rows.append({"part": part, "policy": name} | run_policy(policy, piece, nodes, options).metrics)
     return pd.DataFrame(rows)
 
 

@@ -28,8 +28,3 @@ def slices(jobs: pd.DataFrame, length: str) -> Iterator[tuple[str, pd.DataFrame]
     for place, part in jobs.groupby(number, sort=True):
         if len(part) >= FEWEST_JOBS:
             yield f"{length} {int(place) + 1}", part.reset_index(drop=True)
-
-
-def oracle(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Return the workload whose requests are its run times: what a scheduler with perfect estimates sees."""
-    return jobs.assign(requested_time=jobs["run_time"].clip(lower=1))

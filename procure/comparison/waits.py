@@ -27,13 +27,7 @@ _LITTLE = 0.01
 
 
 def replay(jobs: pd.DataFrame, run: Run) -> pd.DataFrame:
-    """Compare simulated with logged waits, per size class (``cpus``) and for all jobs, as `site_check` does.
-
-    Raises
-    ------
-    TableError
-        The log holds no start times.
-    """
+    """Compare simulated with logged waits, per size class (``cpus``) and for all jobs, as `site_check` does."""
     frame = pair_waits(jobs, run.schedule).assign(size=np.asarray(size_class(jobs))).dropna()
     parts = [(str(name), part) for name, part in frame.groupby("size", observed=True)]
     return pd.DataFrame([{"cpus": name} | compare_pairs(part) for name, part in [*parts, ("all", frame)]])
@@ -42,21 +36,9 @@ def replay(jobs: pd.DataFrame, run: Run) -> pd.DataFrame:
 def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFrame:
     """Compare simulated with logged waits by class, size, partition, QOS, and of all jobs.
 
-    Parameters
-    ----------
-    jobs
-        The job table with the logged ``start_time``. A wait begins at ``eligible_time`` where that is known.
-    run
-        Its simulation on the site's nodes.
-    policy
-        What to call the policy.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per class: ``policy class n_jobs logged_mean simulated_mean logged_median simulated_median
-        logged_p90 simulated_p90 mean_error rank_correlation share_within distance verdict``; waits in s,
-        ``mean_error`` of absolute differences, ``distance`` the Wasserstein distance of log(1 + wait).
+    One row per class: ``policy class n_jobs logged_mean simulated_mean logged_median simulated_median logged_p90
+    simulated_p90 mean_error rank_correlation share_within distance verdict``; waits in s, from ``eligible_time`` where
+    that is known, ``mean_error`` of absolute differences, ``distance`` the Wasserstein distance of log(1 + wait).
 
     Raises
     ------
@@ -103,13 +85,7 @@ def verdict(found: pd.DataFrame) -> str:
 
 
 def pair_waits(jobs: pd.DataFrame, schedule: pd.DataFrame) -> pd.DataFrame:
-    """Return ``logged`` and ``simulated`` waits of each job, s, NaN where it has none.
-
-    Raises
-    ------
-    TableError
-        The log holds no start times.
-    """
+    """Return ``logged`` and ``simulated`` waits of each job, s, NaN where it has none; refuse a log without starts."""
     if "start_time" not in jobs or jobs["start_time"].notna().sum() == 0:
         raise TableError("the jobs have no start_time: their logged waits are not known, so there is nothing to check")
     return pd.DataFrame({"logged": waits_of(jobs, jobs), "simulated": waits_of(jobs, schedule)})
@@ -144,13 +120,7 @@ def compare_pairs(part: pd.DataFrame) -> dict[str, float]:
 
 
 def with_rules(policy: str, rules: Sequence[str]) -> str:
-    """Return the label of a policy whose centre's rules are changed, see `procure.site.change`.
-
-    Raises
-    ------
-    ArgumentError
-        The policy goes by no centre's rules, or a change cannot be read.
-    """
+    """Return the label of a policy whose centre's rules are changed, see `procure.site.change`."""
     name, given = catalog.split(policy)
     if "change" not in catalog.model_of(name, given).model_fields:
         raise ArgumentError(
@@ -164,19 +134,11 @@ def with_rules(policy: str, rules: Sequence[str]) -> str:
 
 
 def rule_waits(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Compare the waits of two schedules of the same jobs.
+    """Compare the waits of two schedules of the same jobs, which begin at ``eligible_time`` where that is known.
 
-    Parameters
-    ----------
-    before, after
-        Job tables with simulated starts, rows alike. A wait begins at ``eligible_time`` where that is known.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for all jobs and for each class, QOS and partition of which there are several: ``class n_jobs
-        n_compared mean_before mean_after p95_before p95_after unstarted_before unstarted_after``; waits in s, of the
-        ``n_compared`` jobs that started in both.
+    A row for all jobs and for each class, QOS and partition of which there are several: ``class n_jobs n_compared
+    mean_before mean_after p95_before p95_after unstarted_before unstarted_after``; waits in s, of the ``n_compared``
+    jobs that started in both.
     """
     waits = pd.DataFrame({"before": waits_of(before, before), "after": waits_of(before, after)})
     parts = [("all", waits)]

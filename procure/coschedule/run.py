@@ -42,15 +42,7 @@ def allocation(n_cpus: int | None) -> list[int]:
 
 
 def prefix(cpus: Sequence[int], *, idle: bool, share: float | None = None, memory: str = "") -> list[str]:
-    """Return the words before a command that pin it, give it its priority or quota, and bind its processes to ours.
-
-    Raises
-    ------
-    ArgumentError
-        A share that is none, no amount of memory, or systemd does not run here.
-    TableError
-        The system makes no namespace for us.
-    """
+    """Return the words before a command that pin it, give it its priority or quota, and bind its processes to ours."""
     words: list[str] = []
     if share is not None or memory:
         if not Path("/run/systemd/system").is_dir() or shutil.which("systemd-run") is None:
@@ -152,19 +144,8 @@ def run(
 ) -> Ran:
     """Run a donor and, on the same CPUs, a guest until both have ended, or for so many seconds; Ctrl-C ends both.
 
-    Parameters
-    ----------
-    cpus
-        Of the allocation; None is all that we may use.
-    share
-        A quota for the guest by systemd, between 0 and 1; None is idle priority.
-    memory
-        That the guest may fill, such as ``4G``, by systemd.
-
-    Raises
-    ------
-    ArgumentError, TableError
-        As `prefix`; or a command that cannot be started.
+    The allocation are the first ``cpus``, None = all that we may use. The guest has idle priority or, by systemd, the
+    quota ``share``, between 0 and 1, and so much ``memory``, such as ``4G``, at most.
     """
     ours = allocation(cpus)
     guest_before = prefix(ours, idle=share is None, share=share, memory=memory)

@@ -92,20 +92,12 @@ def _is_room(state, there, shape):
     return n >= state.shapes.n_nodes[shape]
 
 
-def changes_of(events: tuple[NodeEvent, ...], nodes: pd.DataFrame, origin: int) -> Changes:
-    """Lay out when nodes of a run go away and come back.
-
-    Parameters
-    ----------
-    events
-        Of a site; nodes that the run does not have are left out.
-    nodes
-        The run's node table.
-    origin
-        Its first submission, s on the clock of the events.
-    """
-    row_of = {name: row for row, name in enumerate(nodes["node_id"])}
+def changes_of(events: tuple[NodeEvent, ...], nodes: pd.DataFrame | None, jobs: pd.DataFrame) -> Changes:
+    """Lay out when nodes of a run go away and come back; those that it is not known to have are left out."""
     rows: list[tuple[int, int, int]] = []
+    if nodes is None:
+        events, nodes = (), pd.DataFrame({"node_id": []})
+    row_of, origin = {name: row for row, name in enumerate(nodes["node_id"])}, int(jobs["submit_time"].min())
     for one in events:
         if one.end is None or one.end > max(one.start, origin):
             for name in node_list(one.nodes, nodes):
@@ -115,12 +107,6 @@ def changes_of(events: tuple[NodeEvent, ...], nodes: pd.DataFrame, origin: int) 
                         rows.append((one.end - origin, row_of[name], -1))
     when, node, by = np.array(sorted(rows), np.int64).reshape(-1, 3).T.copy()
     return Changes(when, node, by, np.zeros(2, np.int64))
-
-
-def no_changes() -> Changes:
-    """Return that no node goes away."""
-    none = np.zeros(0, np.int64)
-    return Changes(none, none, none, np.zeros(2, np.int64))
 
 
 def make_away(place: Any, changes: Changes, easy: np.ndarray) -> Any:

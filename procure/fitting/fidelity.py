@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from procure.comparison.waits import compare_pairs, pair_waits
@@ -18,11 +17,6 @@ class Fidelity(NamedTuple):
     distance: float  # Wasserstein distance of log(1 + wait)
     rank_correlation: float
     level: float = 1.0  # mean wait of the schedule over the log's
-
-    @property
-    def off(self) -> float:
-        """How far the mean wait is from the log's: the logarithm of their ratio, without its sign."""
-        return abs(float(np.log(max(self.level, 1e-9))))
 
     def ratios(self, other: Fidelity) -> tuple[float, float, float]:
         """Return how far this is beside another in each of the three, 1 = as far."""

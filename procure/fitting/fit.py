@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.account import Account, account_part, account_waits
+from procure.account.account import Account, account_waits
 from procure.account.held import held_cpus
 from procure.account.layout import started_jobs
 from procure.account.nodes import ALL
@@ -163,7 +163,7 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     gone = Site(events=tuple(one for one in site.events if names.issuperset(node_list(one.nodes, system))))
     explained = (OUTAGE,) if gone.events else ()
     whole = _Seen(log, account_waits(log, system, gone), explained)
-    firsts = [_Seen(first, account_part(first, system, gone), explained) for first, _ in parts]
+    firsts = [_Seen(first, account_waits(first, system, gone, part=True), explained) for first, _ in parts]
 
     def tried(learnt: Sequence[tuple[Rule, ...]], policy: str) -> list[Fidelity]:
         found = []
@@ -264,7 +264,8 @@ def _ratios(found: list[Fidelity], easy: list[Fidelity]) -> np.ndarray:
 
 
 def _rules(kinds: list[str], seen: _Seen) -> tuple[Rule, ...]:
-    seen = _beside(kinds, seen)
+    if "limits" in kinds:
+        seen = seen._replace(explained=(*seen.explained, LIMIT))
     rules = tuple(rule for kind in kinds for rule in _KINDS[kind](seen))
     if sum(kind.startswith("pause") for kind in kinds) == 2:  # of more, a name's pause may stand above another name's
         everybody = {rule.value for rule in rules if rule.kind == "pause" and not rule.subject}
@@ -272,42 +273,24 @@ def _rules(kinds: list[str], seen: _Seen) -> tuple[Rule, ...]:
     return rules
 
 
-def _beside(kinds: list[str], seen: _Seen) -> _Seen:
-    """Return what is seen where rules of some kinds are kept."""
-    return seen._replace(explained=(*seen.explained, LIMIT)) if "limits" in kinds else seen
-
-
-def _pause(seen: _Seen) -> list[Rule]:
-    """Return everybody's pause: the median of the time that jobs waited with room."""
-    held = seen.held
-    evidence = f"median time with room of {len(held):,} jobs; quartiles {_quartiles(held)} s"
-    return [Rule(kind="pause", value=int(np.median(held)), evidence=evidence)]
+def _pause(held: np.ndarray, subject: str = "") -> Rule:
+    """Return somebody's pause, by default everybody's: the median of the time that their jobs waited with room, s."""
+    low, middle, high = np.percentile(held, [25, 50, 75])
+    evidence = f"median time with room of {len(held):,} jobs; quartiles {low:,.0f} to {high:,.0f} s"
+    return Rule(kind="pause", subject=subject, value=int(middle), evidence=evidence)
 
 
 def _pauses_of(key: str) -> Callable[[_Seen], list[Rule]]:
     def infer(seen: _Seen) -> list[Rule]:
-        """Return the pause of each user, partition or account with enough jobs."""
-        log = seen.log
-        if key not in log:
+        """Return the pause of each user, partition or account with enough jobs, where there are several."""
+        if key not in seen.log:
             return []
-        held = pd.Series(seen.held)
-        given = log[key].fillna("").astype(str)
-        if len(given.unique()) < 2:
-            return []
-        found = []
-        for name, one in held.groupby(given.to_numpy()):
-            if len(one) >= LEAST_OF_NAME and name:
-                evidence = f"median time with room of {len(one):,} jobs; quartiles {_quartiles(one.to_numpy())} s"
-                rule = Rule(kind="pause", subject=f"{key} {name}", value=int(one.median()), evidence=evidence)
-                found.append(rule)
-        return found
+        names = seen.log[key].fillna("").astype(str).to_numpy()
+        parts = [(name, held.to_numpy()) for name, held in pd.Series(seen.held).groupby(names)]
+        kept = [(name, held) for name, held in parts if len(held) >= LEAST_OF_NAME and name and len(parts) > 1]
+        return [_pause(held, f"{key} {name}") for name, held in kept]
 
     return infer
-
-
-def _quartiles(values: np.ndarray) -> str:
-    low, high = np.percentile(values, [25, 75])
-    return f"{low:,.0f} to {high:,.0f}"
 
 
 def _limits(seen: _Seen) -> list[Rule]:
@@ -325,7 +308,7 @@ def _limits(seen: _Seen) -> list[Rule]:
 
 
 _KINDS: dict[str, Callable[[_Seen], list[Rule]]] = {
-    "pause": _pause,
+    "pause": lambda seen: [_pause(seen.held)],
     "pause by partition": _pauses_of("partition"),
     "pause by account": _pauses_of("account"),
     "pause by user": _pauses_of("user"),

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from procure.account.inferred import RESOURCES
+from procure.account.layout import OWNERS
+from procure.account.rules import number
+from procure.account.sweep import FAR
 from procure.fitting.away import N_SEEN, Changes
 from procure.policies.lines import DECISION, N_FILLED
 from procure.simulator.kernel import part
 from procure.simulator.seams import hold
+from procure.site.model import Rule
 
 N_SUBMITTED = 0
 
@@ -17,9 +24,33 @@ N_SUBMITTED = 0
 class Limits(NamedTuple):
     """What may run at once, and what does, of each user, account and partition: one numbering."""
 
-    owner: np.ndarray  # int64[3, n_jobs], −1 = unknown
-    most: np.ndarray  # int64[2, n_owners], by `procure.account.inferred.RESOURCES`
-    running: np.ndarray  # int64[2, n_owners]
+    owner: np.ndarray  # int64[len(OWNERS), n_jobs], −1 = unknown
+    most: np.ndarray  # int64[len(RESOURCES), n_owners]
+    running: np.ndarray  # likewise
+
+
+def limits_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> Limits:
+    """Return the limits of a run in which nothing runs, its jobs in order.
+
+    A rule's subject is ``KIND NAME RESOURCE``; ``*`` as a name is every one.
+    """
+    rows, most, n = [], [np.zeros((len(RESOURCES), 0), np.int64)], 0
+    for key in OWNERS:
+        text = jobs[key].fillna("").astype(str) if key in jobs else pd.Series("", index=jobs.index)
+        number_of, names = pd.factorize(text.where(text != ""))
+        bounds = np.full((len(RESOURCES), len(names)), FAR, np.int64)
+        for rule in rules:
+            kind, _, rest = rule.subject.partition(" ")
+            if rule.kind == "limit" and kind == key:
+                name, _, resource = rest.rpartition(" ")
+                bound = np.array([name in ("*", one) for one in names], bool)
+                row = bounds[RESOURCES.index(resource)]
+                row[bound] = np.minimum(row[bound], int(number(rule.value)))
+        rows.append(np.where(number_of < 0, -1, number_of + n))
+        most.append(bounds)
+        n += len(names)
+    bounds = np.concatenate(most, axis=1)
+    return Limits(np.array(rows, np.int64), bounds, np.zeros_like(bounds))
 
 
 @hold

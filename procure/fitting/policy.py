@@ -11,9 +11,8 @@ from pydantic import Field
 from procure.account.held import held_cpus
 from procure.account.rules import pauses_of
 from procure.errors import TableError
-from procure.fitting.away import changes_of, make_away, no_changes
-from procure.fitting.hold import Inferred
-from procure.fitting.model import limits_of
+from procure.fitting.away import Changes, changes_of, make_away
+from procure.fitting.hold import Inferred, limits_of
 from procure.policies.easy import Easy, EasyOwn, easy
 from procure.policies.lines import make_lines
 from procure.policies.parameters import NOTHING, Facts, PolicyFile
@@ -47,24 +46,20 @@ class Rules(Easy):
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run of which only the requests are known: users have no names."""
         n = len(state.submit)
-        table = pd.DataFrame({"user": state.user.astype(str), "partition": "", "account": ""}, index=range(n))
-        return self._made(state, table, None)
+        table = {"user": state.user.astype(str), "partition": "", "account": "", "submit_time": state.submit}
+        return self._made(state, pd.DataFrame(table, index=range(n)), None)
 
     def make_with(self, state: State, facts: Facts) -> CompiledPolicy:
         """Make the policy of one run of which the job table is known."""
-        if facts.jobs is None:
-            return self.make(state)
-        return self._made(state, facts.jobs, facts)
+        return self.make(state) if facts.jobs is None else self._made(state, facts.jobs, facts.nodes)
 
-    def _made(self, state: State, jobs: pd.DataFrame, facts: Facts | None) -> CompiledPolicy:
+    def _made(self, state: State, jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> CompiledPolicy:
         site = Site() if self.site == NOTHING else read_site(self.site).rules
         if self.depth > 1 or self.hold != "nobody":
             raise TableError(
                 "policy rules holds jobs back by itself and knows one reservation; leave depth and hold out"
             )
-        held = make_hold(state, jobs, site.rules)
-        if facts is not None and facts.nodes is not None:
-            held = held._replace(changes=changes_of(site.events, facts.nodes, int(jobs["submit_time"].min())))
+        held = make_hold(state, jobs, site.rules, changes_of(site.events, nodes, jobs))
         orders = [self.make_order(state, name) for name in (self.order, self.queue_order)]
         scheduler = self.make_scheduler(state, self.order)
         apart = held_apart(held, state)
@@ -78,7 +73,7 @@ class Rules(Easy):
         return compiled(easy, own, self.columns(state, place))
 
 
-def make_hold(state: State, jobs: pd.DataFrame, rules: tuple[Rule, ...]) -> Inferred:
+def make_hold(state: State, jobs: pd.DataFrame, rules: tuple[Rule, ...], changes: Changes) -> Inferred:
     """Make the hold-back of one run."""
     n = len(state.submit)
     return Inferred(
@@ -87,7 +82,7 @@ def make_hold(state: State, jobs: pd.DataFrame, rules: tuple[Rule, ...]) -> Infe
         limits=limits_of(rules, jobs),
         has_ended=np.zeros(n, bool),
         notes=np.zeros(1, np.int64),
-        changes=no_changes(),
+        changes=changes,
         lines=None,
         queue=None,
     )

@@ -39,7 +39,7 @@ def confidence_of(patterns: Patterns, forecasts: Forecasts, mode: str) -> np.nda
     return hazard(forecasts) if mode == "hazard" else by_length(forecasts, survival=mode == "survival")
 
 
-def boosted(patterns: Patterns, forecasts: Forecasts, seed: int = 0) -> np.ndarray:
+def boosted(patterns: Patterns, forecasts: Forecasts) -> np.ndarray:
     """Return the confidence of each forecast, float64[n], from a model of what was known at that day's beginning.
 
     Days are counted from the log's first submission.
@@ -56,7 +56,7 @@ def boosted(patterns: Patterns, forecasts: Forecasts, seed: int = 0) -> np.ndarr
         latest = by_known[max(0, n_known - _MOST) : n_known]
         if n_known >= max(FEWEST, _GROWTH * n_fitted) and FEWEST_CAME <= came[latest].sum() < len(latest):
             data = xgboost.QuantileDMatrix(table[latest], came[latest], nthread=1)
-            how = _SETTINGS | {"seed": seed, "base_score": float(came[latest].mean())}
+            how = _SETTINGS | {"seed": 0, "base_score": float(came[latest].mean())}
             model, n_fitted = xgboost.train(how, data, _ROUNDS), n_known
         if model is not None:
             found[low:high] = model.inplace_predict(table[low:high])

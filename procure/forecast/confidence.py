@@ -49,13 +49,7 @@ class Forecasts(NamedTuple):
 
 
 def make_forecasts(patterns: Patterns, period: str) -> Forecasts:
-    """Prolong every burst by one period.
-
-    Parameters
-    ----------
-    period
-        One of `PERIODS`.
-    """
+    """Prolong every burst by one of `PERIODS`."""
     layer = list(PERIODS).index(period)
     b, settings = patterns.bursts, patterns.settings
     expected = from_local(b.local + PERIODS[period], settings.tz)

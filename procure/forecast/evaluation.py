@@ -13,7 +13,7 @@ from procure.errors import TableError
 from procure.forecast.boosted import confidence_of
 from procure.forecast.confidence import MODES, make_forecasts
 from procure.forecast.known import NEVER
-from procure.forecast.periods import PERIODS, Patterns, PatternSettings, find_patterns
+from procure.forecast.periods import PERIODS, PatternSettings, find_patterns
 from procure.progress import silent
 from procure.text import Shown
 
@@ -64,7 +64,9 @@ def evaluate(
     {'day'}
     """
     patterns = find_patterns(jobs, settings)
-    hours = cpu_hours(patterns)
+    jobs = patterns.jobs
+    cpus = (jobs["cpus_per_node"].clip(lower=1) * jobs["n_nodes"]).to_numpy(np.float64)
+    hours = np.bincount(patterns.burst_of, cpus * jobs["run_time"].to_numpy(np.float64) / 3600)  # of each burst
     rows, notes = [], list(patterns.notes)
     for name in patterns.layers():
         f = make_forecasts(patterns, name)
@@ -94,12 +96,9 @@ def evaluate(
 def judge(sure: np.ndarray, came: np.ndarray) -> dict[str, Any]:
     """Measure stated chances against outcomes.
 
-    Returns
-    -------
-    dict
-        ``n_forecasts n_hits base_rate auc brier brier_constant`` (of the base rate, known afterwards, for
-        all), ``brier_gain`` (share below the constant's) and ``worst_tenth``, the largest difference of stated and
-        observed in a tenth of the confidence with at least 1 % of the forecasts.
+    ``n_forecasts n_hits base_rate auc brier brier_constant`` (of the base rate, known afterwards, for all),
+    ``brier_gain`` (share below the constant's) and ``worst_tenth``, the largest difference of stated and observed in a
+    tenth of the confidence with at least 1 % of the forecasts.
     """
     from sklearn.metrics import roc_auc_score  # takes a second to import
 
@@ -118,13 +117,6 @@ def judge(sure: np.ndarray, came: np.ndarray) -> dict[str, Any]:
         "brier_gain": 1 - brier / constant if constant else np.nan,
         "worst_tenth": float(np.max(np.abs(above[enough]) / n[enough])),
     }
-
-
-def cpu_hours(patterns: Patterns) -> np.ndarray:
-    """Return the CPU-hours of each burst, float64[n_bursts]."""
-    jobs = patterns.jobs
-    cpus = (jobs["cpus_per_node"].clip(lower=1) * jobs["n_nodes"]).to_numpy(np.float64)
-    return np.bincount(patterns.burst_of, cpus * jobs["run_time"].to_numpy(np.float64) / 3600)
 
 
 def reserved(sure: np.ndarray, came: np.ndarray, size: np.ndarray) -> dict[str, float]:

@@ -116,7 +116,9 @@ def forecast_jobs(
     expected = _surest(pd.concat([_prolonged(patterns, name, days, confidence, note) for name in layers]), least)
     run_time = _run_times(patterns)
     rows = [_jobs_of(patterns, run_time, n, row) for n, row in enumerate(expected.itertuples(index=False))]
-    table = pd.concat(rows, ignore_index=True) if rows else _no_jobs(patterns.jobs)
+    asked = [*(name for name in _REQUEST if name in patterns.jobs), "submit_time", "run_time"]
+    none = patterns.jobs.iloc[:0][asked].assign(confidence=0, every=0, burst=0)
+    table = pd.concat(rows, ignore_index=True) if rows else none
     table["job_id"] = [f"forecast-{i + 1}" for i in range(len(table))]
     short = [name for name in PERIODS if name not in layers]
     left_out = [f"the log holds less than two periods of {', '.join(short)}: not forecast"] if short else []
@@ -189,8 +191,3 @@ def _jobs_of(patterns: Patterns, run_time: np.ndarray, number: int, row: Any) ->
         every=row.every,
         burst=number,
     )
-
-
-def _no_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
-    names = [*(name for name in _REQUEST if name in jobs), "submit_time", "run_time"]
-    return jobs.iloc[:0][names].assign(confidence=0, every=0, burst=0)

@@ -201,10 +201,7 @@ def _hold_copies(state, own, f, wanted):
 def _highest_rows(state, own, job, start, end, top):
     """Lay the highest rows, none above ``top``, that hold a job from ``start`` until ``end`` into ``nodes``.
 
-    Returns
-    -------
-    bool
-        Whether there are enough.
+    Says whether there are enough.
     """
     found = 0
     for node in range(top, -1, -1):

@@ -10,17 +10,7 @@ NEVER = 1 << 41
 
 
 class Known:
-    """Events of groups, each known from a moment on, to be counted and summed as of any moment.
-
-    Parameters
-    ----------
-    group
-        int64[n], not negative.
-    moment
-        int64[n], s; from `NEVER` on an event is never known.
-    *values
-        float64[n] each; what is summed beside the count.
-    """
+    """Events of groups, each known from a moment, s, on: their count and the sums of values as of any moment."""
 
     def __init__(self, group: np.ndarray, moment: np.ndarray, *values: np.ndarray) -> None:
         """Sort the events, by group and moment."""

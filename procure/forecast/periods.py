@@ -69,10 +69,6 @@ class Bursts(NamedTuple):
     again: np.ndarray  # int64[3, n], s at which a burst came one period later; −1 = none
 
 
-def _no_bursts(n: int) -> Bursts:
-    return Bursts(*(np.full(n, -1, np.int64) for _ in range(6)), *(np.full((3, n), -1, np.int64) for _ in range(4)))
-
-
 @njit(cache=True, nogil=True)
 def follow(jobs, rule, bursts, burst_of, n_keys):
     """Put each job into a burst, and each new burst behind the one that it continues; returns how many there are.
@@ -165,19 +161,11 @@ class Patterns:
         return [name for name, period in PERIODS.items() if self.last - self.first >= 2 * period]
 
     def table(self, fewest: int = 2) -> pd.DataFrame:
-        """Return what recurs, a row per pattern of each layer, longest first.
+        """Return what recurs, a row per pattern of each layer with at least so many periods, longest first.
 
-        Parameters
-        ----------
-        fewest
-            Least length, in periods, of a pattern that is shown.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``every``, the columns of ``by``, ``length`` (periods in a row, the longest), ``n_bursts``,
-            ``jobs_per_burst`` (median), ``since``, ``last`` (s), ``at`` (time of day of the last burst, HH:MM),
-            ``next`` (s, one period after the last burst) and ``running`` (whether that is not yet missed).
+        ``every``, the columns of ``by``, ``length`` (periods in a row, the longest), ``n_bursts``, ``jobs_per_burst``
+        (median), ``since``, ``last`` (s), ``at`` (time of day of the last burst, HH:MM), ``next`` (s, one period after
+        the last burst) and ``running`` (whether that is not yet missed).
         """
         return pd.concat([self._table_of(layer, fewest) for layer in range(3)], ignore_index=True)
 
@@ -221,7 +209,8 @@ def recurrences(jobs: pd.DataFrame, settings: PatternSettings | None = None, at:
     key, distinct = pd.factorize(pd.MultiIndex.from_frame(pd.DataFrame(columns)[list(known)]))
     keys = distinct.to_frame(index=False, name=list(known))
     submit = jobs["submit_time"].to_numpy(np.int64)
-    grown, burst_of = _no_bursts(len(jobs)), np.empty(len(jobs), np.int64)
+    grown = Bursts(*(np.full(len(jobs), -1) for _ in range(6)), *(np.full((3, len(jobs)), -1) for _ in range(4)))
+    burst_of = np.empty(len(jobs), np.int64)
     rule = (settings.gap, np.array(list(PERIODS.values()), np.int64), settings.tolerance)
     n = follow((key.astype(np.int64), submit, to_local(submit, settings.tz)), rule, grown, burst_of, len(keys))
     bursts = Bursts(*(np.ascontiguousarray(array[..., :n]) for array in grown))

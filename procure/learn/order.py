@@ -187,31 +187,23 @@ def make_order(state: State, trained: TrainedPolicy, prior: np.ndarray, patience
     )
 
 
-class LearnedEasy(Easy):
-    """EASY in the order of a trained policy that is at hand, with what was expected of its jobs before the run."""
+class AtHand(Easy):
+    """A trained policy that is no file, with what was expected of the jobs of a run before it."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     trained: TrainedPolicy
-    prior: np.ndarray
+    prior: np.ndarray  # of an agent, which expects nothing, of no job
+
+    def make(self, state: State) -> Policy:  # type: ignore[override]
+        """Make the policy of one run."""
+        is_agent = self.trained.method == PUBLISHED
+        return make_agent(state, self.trained.arrays) if is_agent else super().make(state)
 
     def make_order(self, state: State, name: str) -> Any:
         """Make the order of a run."""
         return make_order(state, self.trained, self.prior)
 
 
-class AgentAtHand(Parameters):
-    """The published agent that is at hand, instead of in a file."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-    trained: TrainedPolicy
-
-    def make(self, state: State) -> Policy:
-        """Make the policy of one run."""
-        return make_agent(state, self.trained.arrays)
-
-
-def at_hand(trained: TrainedPolicy, period: Period) -> Parameters:
+def at_hand(trained: TrainedPolicy, period: Period) -> AtHand:
     """Return a trained policy as it knows a period."""
-    if trained.method == PUBLISHED:
-        return AgentAtHand.model_validate({"trained": trained})
-    return LearnedEasy.model_validate({"trained": trained, "prior": period.prior, "place": PLACE})
+    return AtHand.model_validate({"trained": trained, "prior": period.prior, "place": PLACE})

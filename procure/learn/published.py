@@ -75,13 +75,7 @@ def observe(state, slots, seen, mask):
 
 
 def make_agent(state: State, arrays: Mapping[str, np.ndarray]) -> Policy:
-    """Make the agent for one run: of the jobs seen, the (job, node) to which the network gives most starts.
-
-    Raises
-    ------
-    TableError
-        It was trained for another number of nodes, or a job asks for several nodes.
-    """
+    """Make the agent for one run: of the jobs seen, the (job, node) to which the network gives most."""
     n_nodes, trained_for = len(state.free_cpus), len(arrays["bias_3"]) // N_SLOTS
     if n_nodes != trained_for:
         raise TableError(f"this agent was trained for {trained_for} nodes; these are {n_nodes}")

@@ -59,28 +59,11 @@ def _act(world, state, job, node, by_wait, view):
 
 
 def make_env(ready: Prepared, reward: str = "wait") -> Any:
-    """Make the environment; it has ``action_masks()`` as sb3-contrib asks for.
+    """Make the Gymnasium environment of jobs of one node each; it has ``action_masks()`` as sb3-contrib asks for.
 
-    Parameters
-    ----------
-    ready
-        Jobs of one node each; an episode is all of them.
-    reward
-        One of `REWARDS`.
-
-    Returns
-    -------
-    gymnasium.Env
-        Observation float32[n_seen(n_nodes)], action ``job × n_nodes + node`` of the jobs seen; an action that
-        the mask forbids changes nothing, earns 0, and ``info["invalid"]`` says so. An episode ends when every job that
-        can run has started; ``info["mean_wait"]`` is then its mean wait, s.
-
-    Raises
-    ------
-    ArgumentError
-        An unknown reward.
-    TableError
-        The extra ``rl`` is missing, or a job asks for several nodes.
+    Observation float32[n_seen(n_nodes)], action ``job × n_nodes + node`` of the jobs seen; an action that the mask
+    forbids changes nothing, earns 0, and ``info["invalid"]`` says so. An episode ends when every job that can run has
+    started; ``info["mean_wait"]`` is then its mean wait, s.
     """
     gymnasium: Any = need("gymnasium")
     if reward not in REWARDS:

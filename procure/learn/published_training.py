@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError, need
-from procure.learn.order import AgentAtHand
+from procure.learn.order import AtHand
 from procure.learn.published import LAYERS
 from procure.learn.published_env import make_env
 from procure.learn.store import PUBLISHED, TrainedPolicy
@@ -45,11 +45,6 @@ def training_set(jobs: pd.DataFrame, nodes: pd.DataFrame, seed: int) -> pd.DataF
     """Draw a published training set from a log: `N_LARGE` jobs of more CPUs than `MORE_THAN`, `N_GPU` with GPUs.
 
     Only jobs that fit the nodes are drawn, each at most once; they are shuffled and submitted at once.
-
-    Raises
-    ------
-    TableError
-        The log has too few such jobs.
     """
     able, _ = fitting(jobs, nodes)
     rng = np.random.default_rng(seed)
@@ -75,26 +70,10 @@ def train_published(
     reward: str = "wait",
     progress: Callable[[int, float], None] = silent,
 ) -> TrainedPolicy:
-    """Train the published agent.
+    """Train the published agent on a set that is drawn of some of a log's days.
 
-    Parameters
-    ----------
-    jobs, days
-        A log, and of which of its days the training set is drawn.
-    minutes
-        Stop at the first checkpoint after so long.
-    progress
-        Called at each checkpoint with the steps done and the mean wait, s, on the training set.
-
-    Returns
-    -------
-    TrainedPolicy
-        ``trained["curve"]`` holds ``[steps, mean wait on the training set]``, the actions being the likeliest.
-
-    Raises
-    ------
-    TableError
-        The extra ``rl`` is missing, or the log has too few large or GPU jobs.
+    It stops at the first checkpoint after so many minutes. At each ``progress`` is called with the steps done and the
+    mean wait, s, on the training set, the actions being the likeliest; ``trained["curve"]`` holds these.
     """
     sb3, torch = need("sb3_contrib"), need("torch")
     torch.set_num_threads(1)
@@ -130,6 +109,6 @@ def _arrays(model: Any) -> dict[str, np.ndarray]:
 
 def _wait(arrays: dict[str, np.ndarray], ready: Prepared) -> float:
     """Return the mean wait of a training set, s."""
-    agent = AgentAtHand.model_validate({"trained": TrainedPolicy(PUBLISHED, arrays)})
+    agent = AtHand.model_validate({"trained": TrainedPolicy(PUBLISHED, arrays), "prior": np.zeros(0)})
     run = run_prepared(ready, agent)
     return float((run.start - ready.jobs.submit)[run.start >= 0].mean())

@@ -25,8 +25,6 @@ LEVELS = (
 PER_DECADE = 8
 """Bins of run time / requested time per decade; five decades below 1."""
 N_BINS = 5 * PER_DECADE
-
-
 STRENGTH, HALF_LIFE = 3.0, 604_800.0
 """Jobs that the group above counts as, and s in which a past job's weight halves, counted from the last submission."""
 
@@ -46,11 +44,8 @@ class RunTimes:
     def fit(self, jobs: pd.DataFrame, ended_by: int | None = None) -> RunTimes:
         """Return an estimator that has learnt from a job table, and nothing before.
 
-        Parameters
-        ----------
-        ended_by
-            Unix seconds: only jobs that had ended by then are learnt from, i.e. whose ``end_time``, or without
-            one whose submission plus run time, is not later. None = all.
+        Only jobs that had ended by ``ended_by``, Unix s, count: their ``end_time``, or without one submission plus run
+        time, is not later.
         """
         counts = tuple(np.zeros((0, N_BINS)) for _ in LEVELS)
         return RunTimes(tables=tuple({} for _ in LEVELS), counts=counts).updated(jobs, ended_by)
@@ -67,7 +62,8 @@ class RunTimes:
         new = (end > self.as_of) & (end <= now)
         jobs, end = jobs[new], end[new]
         faded, weight = 0.5 ** ((now - self.as_of) / HALF_LIFE), 0.5 ** ((now - end) / HALF_LIFE)
-        bins = _bin_of(jobs["run_time"].to_numpy(np.float64) / _limit(jobs))
+        logs = np.log10(np.clip(jobs["run_time"].to_numpy(np.float64) / _limit(jobs), 1e-5, 1.0))
+        bins = np.clip(np.ceil((logs + 5.0) * PER_DECADE).astype(np.int64) - 1, 0, N_BINS - 1)
         tables, counts = [], []
         for level, known, old in zip(LEVELS, self.tables, self.counts, strict=True):
             groups, names = pd.factorize(_keys(jobs, level))
@@ -104,12 +100,7 @@ def known_at(jobs: pd.DataFrame, moment: int, history: RunTimes | None = None) -
 def expected_before(state: State | Jobs, history: RunTimes | None) -> np.ndarray:
     """Return what each job was expected to run before the run: float64[n_jobs] in queue order, s.
 
-    Without any history, `NO_HISTORY`.
-
-    Raises
-    ------
-    TableError
-        Nodes with several GPU models, which a history does not tell apart.
+    Without any history, `NO_HISTORY`. Nodes with several GPU models are refused: a history does not tell them apart.
     """
     if getattr(state, "guards", None) is not None:
         raise TableError("nodes with several GPU models: trained policies do not know them; choose another policy")
@@ -137,8 +128,3 @@ def _keys(jobs: pd.DataFrame, level: tuple[str, ...]) -> np.ndarray:
 
 _EDGES = 10.0 ** (np.arange(N_BINS + 1) / PER_DECADE - N_BINS / PER_DECADE)
 _CENTRES = np.sqrt(_EDGES[1:] * _EDGES[:-1])
-
-
-def _bin_of(ratio: np.ndarray) -> np.ndarray:
-    logs = np.log10(np.clip(ratio, 1e-5, 1.0))
-    return np.clip(np.ceil((logs + 5.0) * PER_DECADE).astype(np.int64) - 1, 0, N_BINS - 1)

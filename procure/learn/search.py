@@ -109,13 +109,6 @@ def search(
     Hansen and Ostermeier (2001), by the library ``cma``. All candidates of a generation see the same weeks. A check
     of one centre is half chance, so what is kept is the mean of the centres of the last half of the generations. The
     policy has no history yet; ``progress`` gets the generation and the objective of the best centre so far.
-
-    Raises
-    ------
-    ArgumentError
-        A setting that cannot be.
-    TableError
-        The extra ``learn`` is not installed.
     """
     cma = need("cma", "learn")
     settings = settings or Settings()

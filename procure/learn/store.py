@@ -25,23 +25,14 @@ SEARCHED, PUBLISHED = METHODS = ("search", "ppo")
 class TrainedPolicy:
     """What a training gave.
 
-    Attributes
-    ----------
-    method
-        One of `METHODS`.
-    arrays
-        ``search``: ``weights`` float64[n_features] and ``trust`` float64[1], the jobs that have ended for which the
-        history counts. ``ppo``: the layers, see `procure.learn.published`.
-    history
-        What was known of run times at the end of the training; None under ``ppo``.
-    trained
-        On what, how, and with what result.
+    The arrays of ``search`` are ``weights`` float64[n_features] and ``trust`` float64[1], the jobs that have ended for
+    which the history counts; of ``ppo`` the layers, see `procure.learn.published`.
     """
 
-    method: str
+    method: str  # one of `METHODS`
     arrays: Mapping[str, np.ndarray]
-    history: RunTimes | None = None
-    trained: Mapping[str, Any] = field(default_factory=dict)
+    history: RunTimes | None = None  # what was known of run times at the end of the training; None under ``ppo``
+    trained: Mapping[str, Any] = field(default_factory=dict)  # on what, how, and with what result
 
 
 UNTRAINED = TrainedPolicy(SEARCHED, {"weights": np.eye(len(FEATURES))[RUN_TIME], "trust": np.ones(1)})

@@ -70,13 +70,7 @@ class DayFilter:
 
     @property
     def span(self) -> tuple[str, str]:
-        """The first and the last day.
-
-        Raises
-        ------
-        ArgumentError
-            ``days`` is not written so, or ends before it begins.
-        """
+        """The first and the last day."""
         first, dots, last = (self.days or "..").partition("..")
         if dots:
             first, last = first or FIRST_MONTH, last or LAST_MONTH
@@ -119,12 +113,7 @@ def waits_of(ready: Prepared, start: np.ndarray, end: np.ndarray, counts: np.nda
 def figures_of(ready: Prepared, start: np.ndarray, end: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
     """Return the `FIGURES` of the jobs that count: float64[len(FIGURES)]; NaN of none.
 
-    Parameters
-    ----------
-    start, end
-        int64[n_jobs], s; a start below 0 of who never ran.
-    counts
-        bool[n_jobs], who counts; None = who was submitted from ``counts_from`` on.
+    A start, s, is below 0 of who never ran. Without ``counts`` who was submitted from ``counts_from`` on counts.
     """
     jobs = ready.jobs
     counts = (jobs.submit >= ready.counts_from if counts is None else counts) & (start >= 0)
@@ -158,16 +147,8 @@ def lay_out(
 ) -> list[Period]:
     """Cut a span of a log into weeks, or into days from an empty system, and keep those in which jobs wait.
 
-    Parameters
-    ----------
-    history
-        What was known of run times once; used on periods that begin later, with what ended since. On others, and
-        without, all that is known is what had ended when the period began.
-
-    Raises
-    ------
-    TableError
-        No such week or day.
+    What was known of run times once, the ``history``, is used on periods that begin later, with what ended since. On
+    others, and without, all that is known is what had ended when the period began.
     """
     able, servers = fitting(jobs, nodes)
     known: RunTimes | None = None

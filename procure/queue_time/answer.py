@@ -19,7 +19,6 @@ from procure.queue_time.predict import (
     can_run,
     check_request,
     partition_of,
-    read_off,
     situation,
     usual_partition,
     widened,
@@ -75,7 +74,8 @@ def predict_queue(
     check_request(site, request, queue)
     here, [careful], said = forecasts(site, [request], queue, now)
     [why] = because(site, here)
-    return read_off(said, 0, deadline) | {"because": why, "caution": [one.text for one in careful]}
+    when = {name: None if values is None else float(values[0]) for name, values in said.summary(deadline).items()}
+    return when | {"because": why, "caution": [one.text for one in careful]}
 
 
 def forecasts(
@@ -127,9 +127,6 @@ def what_if(
         or (can_run(site, one, state) and one.requested_time <= longest.get(partition_of(site, one.partition), 0))
     ]
     _, _, said = forecasts(site, choices, state, now)
-    rows = []
-    for place, choice in enumerate(choices):
-        expected = read_off(said, place, deadline)
-        asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
-        rows.append(asked | expected | {"as_asked": choice == request})
-    return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
+    asked = {name: [getattr(one, name) for one in choices] for name in ("cpus", "requested_time", "partition")}
+    rows = pd.DataFrame(asked).assign(**said.summary(deadline), as_asked=[one == request for one in choices])
+    return rows.sort_values(["median", "upper_90"], kind="stable", ignore_index=True)

@@ -18,16 +18,10 @@ MAX_BIN = 64
 
 
 class Booster:
-    """What XGBoost has fitted, kept as it writes it.
-
-    Parameters
-    ----------
-    content
-        UBJSON of XGBoost.
-    """
+    """What XGBoost has fitted, kept as it writes it."""
 
     def __init__(self, content: bytes) -> None:
-        """Keep the bytes; XGBoost reads them when they are first needed."""
+        """Keep UBJSON, which XGBoost reads when it is first needed."""
         self.content = content
 
     @classmethod

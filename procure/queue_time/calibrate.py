@@ -34,13 +34,7 @@ def interval_levels(share: float, once: np.ndarray) -> np.ndarray:
     said does more harm than a shorter one, and long ones are missed most. But nobody starts sooner than at once: what
     would be left out below, as far as it starts at once, is left out above in its place. Where that is all of it, the
     interval reaches from 0 to the quantile of the share, since one to a higher quantile would hold more than it says.
-
-    Parameters
-    ----------
-    share
-        What the interval is to hold, 0 to 1.
-    once
-        (n,) of `at_once`.
+    ``once`` is of `at_once`.
     """
     low = np.maximum((1 - share) * (BELOW if share > KEPT else 0.5) - once, 0.0)
     return np.column_stack([low, low + share])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -39,19 +40,23 @@ class Distribution:
         beyond = np.asarray(deadline, dtype=float) >= self.curve[:, -1]
         return np.where(beyond, 1.0, chance_by(self.curve, deadline))
 
+    def summary(self, deadline: float | None = None) -> dict[str, Any]:
+        """Return what is said of a wait: ``median lower_50 upper_50 lower_90 upper_90 p_before_deadline``, (n,) each.
+
+        In seconds; the chance of a start by a deadline is None if none is asked for.
+        """
+        found: dict[str, Any] = {"median": self.quantile(0.5)}
+        for share in (50, 90):
+            found[f"lower_{share}"], found[f"upper_{share}"] = self.interval(share / 100).T
+        return found | {"p_before_deadline": None if deadline is None else self.chance(deadline)}
+
     def after(self, waited: float, usual: np.ndarray | None = None) -> Distribution:
         """Return what remains for jobs that have waited a number of seconds already.
 
         Beyond all but `LEAST` of a curve only the time waited is left to go by: the chance to wait t times as
         long is then 1/t, so that the median of what remains is what has been waited.
-
-        Parameters
-        ----------
-        waited
-            Seconds.
-        usual
-            (len(calibrate.GRID),) quantiles of all waits known. Of a job that has outwaited most of its own
-            distribution they know more than that distribution's end: what remains follows both, `USUAL` to them.
+        ``usual`` (len(calibrate.GRID),) are the quantiles of all waits known. Of a job that has outwaited most of its
+        own distribution they know more than that distribution's end: what remains follows both, `USUAL` to them.
         """
         if usual is not None:
             return Distribution(np.array([_pooled(curve, usual, waited) for curve in self.curve]))

@@ -10,8 +10,8 @@ import pandas as pd
 
 from procure.progress import silent
 from procure.queue_time import rival
-from procure.queue_time.baselines import naive
 from procure.queue_time.distribution import Distribution
+from procure.queue_time.experts import guess
 from procure.queue_time.features import site_features
 from procure.queue_time.log import Outcomes, queue_jobs, wait_times
 from procure.queue_time.metrics import HOURS, LEVELS, Forecast, beats, judge
@@ -112,20 +112,16 @@ def evaluate(
             elif method == "rival":
                 said[method] = _rival(found, split, seed)
             else:
-                said[method] = _published(found, split, k if method == "kmeans-gbt" else 0, seed + 1)
-        _judge(found, split, said | naive(found.jobs, found.features, found.wait, split))
+                published = Published(k if method == "kmeans-gbt" else 0, seed + 1)
+                published.fit(found.features.iloc[split.train], found.wait[split.train])
+                said[method] = Forecast(published.predict(found.features.iloc[split.test]), about={"k": published.k})
+        _judge(found, split, said | _naive(found, split))
     return found
 
 
 def _deadlines(found: Evaluation, split: Split) -> dict[str, float]:
     mean = {"mean": float(found.wait[split.train].mean())}
     return mean | {f"{hours}h": hours * 3600.0 for hours in HOURS}
-
-
-def _published(found: Evaluation, split: Split, k: int, seed: int) -> Forecast:
-    fitted = Published(k, seed).fit(found.features.iloc[split.train], found.wait[split.train])
-    said = fitted.predict(found.features.iloc[split.test])
-    return Forecast(said, about={"k": k})
 
 
 def _judge(found: Evaluation, split: Split, said: dict[str, Forecast]) -> None:
@@ -137,6 +133,37 @@ def _judge(found: Evaluation, split: Split, said: dict[str, Forecast]) -> None:
         for row in rows:
             label = {key: row.pop(key) for key in ("deadline_label", "deadline")}
             found.rows.append(head | label | counts | forecast.about | row)
+
+
+def _naive(found: Evaluation, split: Split) -> dict[str, Forecast]:
+    """Make every guess that needs no model, with the quantiles of its errors on the training rows.
+
+    They are ``zero``, ``mean``, ``median`` (per partition), ``last_like``, ``partition_5`` (mean of the last five
+    waits), ``recent`` (median of the week's starts in the partition) and, where the job table has the scheduler's own
+    estimate at submission as ``slurm_wait``, ``slurm``. Errors are ratios of 1 + seconds, of what is below 0 as of 0.
+    """
+    jobs, known = found.jobs, found.wait[split.train]
+    middle = float(np.median(known))
+    medians = pd.Series(known).groupby(jobs["partition"].to_numpy()[split.train]).median()
+
+    def filled(values: pd.Series) -> np.ndarray:
+        return pd.to_numeric(values, errors="coerce").fillna(middle).to_numpy(dtype=float)
+
+    points = {
+        "zero": np.zeros(len(jobs)),
+        "mean": np.full(len(jobs), known.mean()),
+        "median": filled(jobs["partition"].map(medians)),
+    }
+    for name, column in (("last_like", "last_like"), ("partition_5", "partition_5"), ("recent", "week")):
+        points[name] = guess(found.features, column, middle)
+    if "slurm_wait" in jobs.columns:
+        points["slurm"] = filled(jobs["slurm_wait"])
+    said = {}
+    for name, point in points.items():
+        errors = np.quantile(np.log1p(known) - np.log1p(np.maximum(point[split.train], 0.0)), LEVELS)
+        five = np.expm1(np.log1p(np.maximum(point[split.test], 0.0))[:, None] + errors)
+        said[name] = Forecast(point[split.test], np.maximum(five, 0.0))
+    return said
 
 
 def _rival(found: Evaluation, split: Split, seed: int) -> Forecast:

@@ -18,24 +18,12 @@ NEVER = np.int64(2**40)
 
 @dataclass(frozen=True)
 class Events:
-    """Events sorted by group and time, with running sums of their values.
+    """Events sorted by group and time, with running sums of their values."""
 
-    Parameters
-    ----------
-    key
-        (n,) int64, group × span + time, ascending.
-    first
-        (n_groups + 1,) where each group's events begin.
-    order
-        (n,) the events' positions before sorting.
-    sums
-        By name, (n + 1,) float64 running sums that start at 0.
-    """
-
-    key: np.ndarray
-    first: np.ndarray
-    order: np.ndarray
-    sums: dict[str, np.ndarray] = field(default_factory=dict)
+    key: np.ndarray  # int64[n], group × `NEVER` + time, ascending
+    first: np.ndarray  # int64[n_groups + 1], where each group's events begin
+    order: np.ndarray  # int64[n], the events' positions before sorting
+    sums: dict[str, np.ndarray] = field(default_factory=dict)  # by name, float64[n + 1], starting at 0
 
     @classmethod
     def of(cls, time: np.ndarray) -> Events:
@@ -87,14 +75,9 @@ def _exact(values: np.ndarray) -> np.ndarray:
 class Queue:
     """The jobs of each question's group that wait at its moment.
 
-    Parameters
-    ----------
-    submit, left, group
-        (n,) seconds, ascending; when each job left the queue, `NEVER` if it has not; and its group.
-    gone
-        `Events.of` when the jobs left, by group.
-    now, row, own
-        (m,) the moments of the questions, how many of the jobs came before each, and their groups.
+    ``submit`` (n,) is ascending; ``left`` is when each job left the queue, `NEVER` if it has not, and ``gone``
+    `Events.of` that, by group. ``now``, ``row`` and ``own`` (m,) are the questions' moments, how many of the jobs came
+    before each, and their groups.
     """
 
     def __init__(

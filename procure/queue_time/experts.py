@@ -19,7 +19,11 @@ PRIORS = np.array([[0.74, 0.11, 0.05, 0.1], [0.15, 0.05, 0.75, 0.05]])
 beyond what they learnt from, the arithmetic of the work ahead can."""
 MIDDLE = int(np.searchsorted(GRID, 0.5))
 _LEVELS = np.concatenate([[0.0], recent.LEVELS, [1.0]])
-_FALLBACKS = {"last_like": ("like_log_wait_1", "user_log_wait_1"), "partition_5": ("partition_wait_5",)}
+_FALLBACKS = {
+    "last_like": ("like_log_wait_1", "user_log_wait_1"),
+    "partition_5": ("partition_wait_5",),
+    "week": (recent.WEEK_MEDIAN,),
+}
 
 
 def broad(wait: np.ndarray) -> np.ndarray:
@@ -40,22 +44,11 @@ def guess(features: pd.DataFrame, name: str, otherwise: float) -> np.ndarray:
 
 
 def stack(together: np.ndarray, again: np.ndarray, features: pd.DataFrame, usual: np.ndarray) -> np.ndarray:
-    """Return every expert's quantiles of every row.
+    """Return every expert's quantiles of every row: (n, len(NAMES), len(GRID)) float32, the logarithm of 1 + seconds.
 
-    Parameters
-    ----------
-    together, again
-        (n, len(GRID)) quantiles and (n,) medians of boosters, s.
-    features
-        Of `features.site_features`.
-    usual
-        Of `broad`: the training part's waits.
-
-    Returns
-    -------
-    numpy.ndarray
-        (n, len(NAMES), len(GRID)) float32, the logarithm of 1 + seconds; a point expert's quantiles are all its
-        point. What is not a finite number is the training part's, so that nothing else is ever weighed.
+    ``together`` (n, len(GRID)) are quantiles and ``again`` (n,) medians of boosters, s; ``usual`` is of `broad`. A
+    point expert's quantiles are all its point. What is not a finite number is the training part's, so that nothing else
+    is ever weighed.
     """
     points = (again, picked(features, (BACKLOG,))[:, 0].astype(float))
     logs = [np.log1p(together), *(np.log1p(np.maximum(one, 0.0))[:, None] for one in points), _week(features, usual)]

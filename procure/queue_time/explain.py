@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,20 +24,15 @@ WATCHED = {
     "queued_cpu_seconds": "CPU-seconds in the queue",
     "submitted_24h": "submissions in 24 hours",
 }
-SEEN = ("partition_depth", "user_depth", "partition_drain_n_7d", recent.columns("week")[3], "user_log_wait_5")
+SEEN = ("partition_depth", "user_depth", "partition_drain_n_7d", recent.WEEK_MEDIAN, "user_log_wait_5")
 """The features of which `because` speaks."""
 
 
-@dataclass(frozen=True)
-class Caution:
-    """A reason to believe a forecast less: its code, a sentence, and how much wider it makes the distribution.
+class Caution(NamedTuple):
+    """A reason to believe a forecast less."""
 
-    See `predict.widened` for ``doubt``.
-    """
-
-    code: str
     text: str
-    doubt: float = 0.0
+    doubt: float  # how much wider it makes the distribution, see `predict.widened`
 
 
 def cautions(site: SiteModel, asked: Request, here: Situation, place: int, state: pd.DataFrame | None) -> list[Caution]:
@@ -49,41 +44,41 @@ def cautions(site: SiteModel, asked: Request, here: Situation, place: int, state
     )
     n_like, n_user, n_there = int((begun & shape).sum()), int(user.sum()), int((begun & partition).sum())
     known = "No job like this one is" if n_like == 0 else f"Only {counted(n_like, 'job')} like this one {be(n_like)}"
-    more, unlike = about["rows_since"] / about["trained_rows"], drifts(about["bounds"], here.features.iloc[[place]])
+    more, unlike = site.grown, drifts(about["bounds"], here.features.iloc[[place]])
     there = set() if state is None else set(state["partition"])
     strange = bool(there) and not there & set(about["partitions"])
     one_queue = not knows_partitions(site)
     rows = [
-        ("few_like", n_like < FEW, f"{known} known ({asked_for(placed)}); the interval is wider.", 0.3),
-        ("unknown_user", asked.user and n_user == 0, f"No job of {asked.user} is known to the model.", 0.1),
+        (n_like < FEW, 0.3, f"{known} known ({asked_for(placed)}); the interval is wider."),
+        (asked.user and n_user == 0, 0.1, f"No job of {asked.user} is known to the model."),
         (
-            "assumed_partition", not asked.partition and len(about["partitions"]) > 1,
-            f"Partition {placed.partition} is assumed, the most used one; --partition names yours.", 0.0,
+            not asked.partition and len(about["partitions"]) > 1, 0.0,
+            f"Partition {placed.partition} is assumed, the most used one; --partition names yours.",
         ),
         (
-            "new_partition", asked.partition and n_there < FEW,
-            f"Partition {asked.partition} is new to the model: {counted(n_there, 'start')} known there.", 0.3,
+            asked.partition and n_there < FEW, 0.3,
+            f"Partition {asked.partition} is new to the model: {counted(n_there, 'start')} known there.",
         ),
         (
-            "no_memory", asked.mem_mb and not about["most"]["mem"],
-            "The model's log says nothing of memory: --mem changes nothing.", 0.0,
+            asked.mem_mb and not about["most"]["mem"], 0.0,
+            "The model's log says nothing of memory: --mem changes nothing.",
         ),
         (
-            "no_partitions", strange and one_queue,
-            "The model's log names no partitions: the jobs of all of them count as ahead of yours or as running.", 0.0,
+            strange and one_queue, 0.0,
+            "The model's log names no partitions: the jobs of all of them count as ahead of yours or as running.",
         ),
         (
-            "other_cluster", strange and not one_queue,
-            "The model knows no partition of the state of the queue: one of them may be another cluster's.", 0.3,
+            strange and not one_queue, 0.3,
+            "The model knows no partition of the state of the queue: one of them may be another cluster's.",
         ),
         (
-            "old_training", more >= GROWN,
+            more >= GROWN, 0.1,
             f"{more:.0%} more waits are known than the boosters have learnt from; train anew on the whole log "
-            "with `procure queue train LOG --out MODEL`.", 0.1,
+            "with `procure queue train LOG --out MODEL`.",
         ),
-        ("drift", unlike, f"The load is not what the model was trained on: {'; '.join(unlike)}.", 0.2),
+        (unlike, 0.2, f"The load is not what the model was trained on: {'; '.join(unlike)}."),
     ]  # fmt: skip
-    found = [Caution(code, text, doubt) for code, holds, text, doubt in rows if holds]
+    found = [Caution(text, doubt) for holds, doubt, text in rows if holds]
     return found if state is None else [*found, *age_of(site, here.now)]
 
 
@@ -91,13 +86,10 @@ def age_of(site: SiteModel, now: int) -> list[Caution]:
     """Return a caution where the state of the queue and the end of the model's log lie more than a day apart."""
     behind = now - int(site.about["end"])
     if behind < -60:
-        text = f"The state of the queue is {roughly(-behind)} older than the end of the model's log."
-        return [Caution("old_state", text, 0.2)]
+        return [Caution(f"The state of the queue is {roughly(-behind)} older than the end of the model's log.", 0.2)]
     if behind > DAY:
-        text = (
-            f"The model's log ends {roughly(behind)} before now, so that recent waits are not known; continue it with"
-        )
-        return [Caution("old_model", f"{text} `procure queue train --update MODEL`.", 0.2)]
+        text = f"The model's log ends {roughly(behind)} before now, so that recent waits are not known; continue it"
+        return [Caution(f"{text} with `procure queue train --update MODEL`.", 0.2)]
     return []
 
 

@@ -72,23 +72,17 @@ _WAITING = [
     Feature("queued_mem", View.waiting, ("all", "mem")),
     Feature("queue_mean_age", View.mean_age),
     Feature("queue_oldest_age", lambda v: v.queue("all").oldest_age()),
-    Feature(
-        "backlog_seconds",
-        lambda v: (v["queued_cpu_seconds"] + v["running_cpu_seconds"]) / v["capacity_seen"],
-    ),
-]  # fmt: skip
+    Feature("backlog_seconds", lambda v: (v["queued_cpu_seconds"] + v["running_cpu_seconds"]) / v["capacity_seen"]),
+]
 _USER = [
     Feature("user_running_cpus", View.running, ("cpus", "user")),
     Feature("user_running_n", View.running, ("n", "user")),
 ]
 _WORK_AHEAD = [
-    Feature(
-        "user_drain_running",
-        lambda v: v["user_queued_cpu_seconds"] / np.maximum(v["user_running_cpus"], 1),
-    ),
+    Feature("user_drain_running", lambda v: v["user_queued_cpu_seconds"] / np.maximum(v["user_running_cpus"], 1)),
     Feature("work_ahead_seconds", lambda v: v["shorter_queued_cpu_seconds"] / v["capacity_seen"]),
     Feature(BACKLOG, View.expected_backlog),
-]  # fmt: skip
+]
 
 
 def _free_after(v: View, name: str) -> np.ndarray:
@@ -135,11 +129,7 @@ def _recent_waits() -> Iterator[Feature]:
             if n > 1:
                 yield Feature(f"{label}_wait_{n}", View.mean, ("starts", label, "wait", n))
             if n == counts[0]:
-                yield Feature(
-                    f"{label}_since_start",
-                    lambda v, *last: v.now - v.mean("starts", last[0], "at", last[1]),
-                    (label, n),
-                )
+                yield Feature(f"{label}_since_start", _since_start, (label, n))
 
 
 def _jobs_before() -> Iterator[Feature]:
@@ -169,11 +159,7 @@ def _drains() -> Iterator[Feature]:
 def _recent_quantiles() -> Iterator[Feature]:
     for kind in recent.KINDS:
         for place, name in enumerate(recent.columns(kind)):
-            yield Feature(
-                name,
-                lambda v, kind, place: v.quantiles(kind)[:, place],
-                (kind, place),
-            )
+            yield Feature(name, lambda v, kind, place: v.quantiles(kind)[:, place], (kind, place))
 
 
 FEATURES: list[Feature] = [
@@ -194,21 +180,9 @@ def site_features(
 ) -> pd.DataFrame:
     """Compute every feature of every job, or of those asked about, from what was known at its submission.
 
-    Parameters
-    ----------
-    jobs
-        A checked job table with ``start_time``; a job that has not started takes part in the queue.
-    most
-        The most ``cpus``, ``mem`` (MB) and ``gpus`` ever seen in use before the table begins, where it is the
-        tail of a longer log; shares are of the most seen so far.
-    asked
-        Positions in the table of the jobs whose features are wanted; None is all of them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per job asked about, in the order asked, float32, NaN where there is nothing to know yet.
-        Amounts in CPUs, MB, GPUs, seconds; ``log_`` stands for the natural logarithm of 1 + seconds.
+    A row per job asked about by its position in the table, float32, NaN where there is nothing to know yet; amounts in
+    CPUs, MB, GPUs, seconds. A job that has not started takes part in the queue. ``most`` are the ``cpus``, ``mem`` (MB)
+    and ``gpus`` ever seen in use before the table begins, where it is the tail of a longer log.
     """
     asked = np.arange(len(jobs)) if asked is None else asked
     log = read_jobs(jobs)

@@ -197,12 +197,7 @@ def queue_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     A job cancelled in the queue has not started; it stands there until it gives up. Where the log has
     ``eligible_time``, a job joins the queue then, as its ``submit_time`` says from here on: until it is held no more,
     its begin time has come and its dependency is met, it does not wait for room. A job that is not yet eligible is left
-    out, and one that starts before it is submitted; `left_out` says so.
-
-    Raises
-    ------
-    TableError
-        No job has a start time.
+    out, and one that starts before it is submitted; `left_out` says so. A log without starts is refused.
     """
     if "start_time" not in jobs.columns or jobs["start_time"].isna().all():
         raise TableError("the log has no start times; waits cannot be learnt from it")
@@ -259,17 +254,9 @@ _OPTIONAL = ("priority", "fair_share", "owns_resources")
 
 
 def read_jobs(jobs: pd.DataFrame) -> Log:
-    """Take what the features need out of a job table.
+    """Take what the features need out of a job table; without ``end_time`` a job ends as its run time says.
 
-    Parameters
-    ----------
-    jobs
-        A checked job table with ``start_time``; ``end_time`` where known, else start + run time.
-
-    Raises
-    ------
-    TableError
-        No start times, or a job that starts before its submission.
+    A table without start times, and a job that starts before its submission, are refused.
     """
     wait = wait_times(jobs)
     if np.nanmin(wait, initial=0.0) < 0:

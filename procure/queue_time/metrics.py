@@ -28,12 +28,7 @@ class Forecast:
     about: dict[str, int] = field(default_factory=dict)
 
 
-def pinball(wait: np.ndarray, quantiles: np.ndarray) -> float:
-    """Average the pinball loss over rows and `LEVELS`, in seconds."""
-    return float(pinball_of_each(wait, quantiles).mean())
-
-
-def pinball_of_each(wait: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+def pinball(wait: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     """Average the pinball loss over `LEVELS`, (n,) seconds."""
     over = wait[:, None] - quantiles
     return np.asarray(np.maximum(LEVELS * over, (LEVELS - 1) * over).mean(axis=1))
@@ -65,11 +60,7 @@ def confusion(wait: np.ndarray, point: np.ndarray, deadline: float) -> dict[str,
     def ratio(part: float, whole: float) -> float:
         return part / whole if whole else float("nan")
 
-    return {
-        "tp": tp,
-        "fp": fp,
-        "fn": fn,
-        "tn": tn,
+    return {"tp": tp, "fp": fp, "fn": fn, "tn": tn} | {
         "accuracy": ratio(tp + tn, len(wait)),
         "precision": ratio(tp, tp + fp),
         "recall": ratio(tp, tp + fn),
@@ -87,33 +78,21 @@ def _quantiles(forecast: Forecast) -> np.ndarray:
     return np.repeat(forecast.point[:, None], len(LEVELS), 1) if forecast.quantiles is None else forecast.quantiles
 
 
-def beats(
-    wait: np.ndarray, one: Forecast, other: Forecast, burst: np.ndarray, draws: int = 500, seed: int = 0
-) -> float:
-    """Return in which share of draws of as many bursts, with replacement, a forecast has less pinball loss."""
-    loss = pinball_of_each(wait, _quantiles(one)) - pinball_of_each(wait, _quantiles(other))
+def beats(wait: np.ndarray, one: Forecast, other: Forecast, burst: np.ndarray) -> float:
+    """Return in which share of 500 draws of as many bursts, with replacement, a forecast has less pinball loss."""
+    loss = pinball(wait, _quantiles(one)) - pinball(wait, _quantiles(other))
     sums = np.bincount(np.unique(burst, return_inverse=True)[1], loss)
-    rng = np.random.default_rng(seed)
-    return float(np.mean([rng.choice(sums, len(sums)).sum() < 0 for _ in range(draws)]))
+    rng = np.random.default_rng(0)
+    return float(np.mean([rng.choice(sums, len(sums)).sum() < 0 for _ in range(500)]))
 
 
 def judge(
     wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], base: np.ndarray, burst: np.ndarray | None = None
 ) -> list[dict]:
-    """Measure a forecast: one row per deadline.
+    """Measure a forecast of waits (n,): one row per deadline, s by label.
 
-    Parameters
-    ----------
-    wait
-        (n,) true waits in seconds.
-    forecast
-        What was said of them.
-    deadlines
-        Seconds by label.
-    base
-        The training rows' waits, whose share by each deadline is the base rate's chance.
-    burst
-        (n,) the number of each job's burst; without it each job is one. By burst, each counts as one.
+    ``base`` are the training rows' waits, whose share by each deadline is the base rate's chance; ``burst`` (n,) is the
+    number of each job's burst, without which each job is one.
     """
     point = forecast.point
     quantiles, interval = _quantiles(forecast), forecast.interval
@@ -124,7 +103,7 @@ def judge(
         "mae": float(error.mean()),
         "rmse": float(np.sqrt(np.mean(error**2))),
         "within_2x": within_2x(wait, point),
-        "pinball": pinball(wait, quantiles),
+        "pinball": float(pinball(wait, quantiles).mean()),
         "coverage_90": None if inside is None else float(inside.mean()),
         "coverage_90_by_burst": None if inside is None else float(by_burst(inside, burst).mean()),
         "median_width_90": None if interval is None else float(np.median(interval[:, 1] - interval[:, 0])),

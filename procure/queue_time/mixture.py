@@ -62,10 +62,6 @@ class Mixture:
     share: float = SHARE
     until: float = -UNKNOWN
 
-    def weights(self, beyond: np.ndarray) -> np.ndarray:
-        """Return the weights now, (n, len(NAMES)), for jobs that are ``beyond`` (n,) what the boosters know or not."""
-        return self._weights(beyond, self.until)
-
     def say(self, raw: np.ndarray, beyond: np.ndarray, top: float) -> np.ndarray:
         """Return the curves (n, len(GRID)), s, that are stated now for experts ``raw``; see `roll`."""
         return self._state(raw, beyond, top, self.until).curve
@@ -79,22 +75,12 @@ class Mixture:
         until: float = UNKNOWN,
         every: float = 0,
     ) -> Stated:
-        """State the distribution of jobs as they come, and learn from each outcome when it is known.
+        """State the distribution of jobs, submitted after those seen so far, and learn from outcomes as they are known.
 
-        Parameters
-        ----------
-        jobs
-            (n,) jobs submitted after those seen so far.
-        raw
-            (n, len(NAMES), len(GRID)) of `experts.stack`.
-        beyond
-            (n,) before which far more jobs wait than the boosters know.
-        top
-            The longest log wait that an expert is spread to.
-        until
-            What is known by then is learnt before it returns, unless ``every`` is infinity.
-        every
-            Seconds between updates, counted from ``self.until``; 0 learns at once, infinity never.
+        ``raw`` (n, len(NAMES), len(GRID)) is of `experts.stack`; ``beyond`` (n,) says before which far more jobs wait
+        than the boosters know; ``top`` is the longest log wait that an expert is spread to. There are ``every`` s
+        between updates, counted from ``self.until``: 0 learns at once, infinity never. What is known by ``until`` is
+        learnt before it returns, unless that is never.
         """
         looks = last_looks(jobs.submit, self.until, every)
         starts = np.arange(0, len(jobs), EVERY)
@@ -134,7 +120,7 @@ class Mixture:
 
     def _state(self, raw: np.ndarray, beyond: np.ndarray, top: float, now: float) -> Stated:
         """Return what is stated of jobs from what is known at a moment."""
-        spread, weights = raw.astype(np.float64), self._weights(beyond, now)
+        spread, weights = raw.astype(np.float64), self.weights(beyond, now)
         spread[:, POINTS] = np.clip(spread[:, POINTS] + self._offsets(now), 0.0, top)
         curve = combine(spread, weights)
         curve[:, 0] = 0.0
@@ -156,7 +142,8 @@ class Mixture:
         found[:, MIDDLE] = 0.0
         return found
 
-    def _weights(self, beyond: np.ndarray, now: float) -> np.ndarray:
+    def weights(self, beyond: np.ndarray, now: float) -> np.ndarray:
+        """Return the weights (n, len(NAMES)) at a moment for jobs that are ``beyond`` what the boosters know or not."""
         jobs = self.jobs
         worth = np.ones(len(NAMES))
         if len(jobs):

@@ -77,14 +77,8 @@ class QueueTimeModel:
     def learn(self, features: pd.DataFrame, outcomes: Outcomes, train: np.ndarray, cut: float) -> QueueTimeModel:
         """Weigh the experts on the last of the training rows, then fit them on all of them.
 
-        Parameters
-        ----------
-        features, outcomes
-            Of the whole log, in submission order.
-        train
-            Rows that had started by the cut.
-        cut
-            Now: what became of jobs later is not known.
+        ``features`` and ``outcomes`` are of the whole log, in submission order; ``train`` the rows that had started by
+        the ``cut``, which is now: what became of jobs later is not known.
         """
         wait, submit = outcomes.left - outcomes.submit, outcomes.submit
         train = train[np.argsort(submit[train], kind="stable")]
@@ -103,16 +97,9 @@ class QueueTimeModel:
         return self.fit(features.iloc[train], wait[train], submit[train])
 
     def fit(self, features: pd.DataFrame, wait: np.ndarray, submit: np.ndarray) -> QueueTimeModel:
-        """Fit the boosters on jobs that have started.
+        """Fit the boosters on jobs that have started; ``submit`` (n,) tells which rows came last.
 
-        Parameters
-        ----------
-        features
-            (n, m), numeric, NaN where unknown; the same columns are asked for when predicting.
-        wait
-            (n,) seconds.
-        submit
-            (n,) seconds; tells which rows came last.
+        ``features`` (n, m) are NaN where unknown; the same columns are asked for when predicting.
         """
         varies = features.max() > features.min()
         own = [name for name in features.columns if not name.startswith(PREFIX) and name != BACKLOG]

@@ -72,13 +72,7 @@ class Request:
 
 
 def check_request(site: SiteModel, request: Request, state: pd.DataFrame | None = None) -> None:
-    """Refuse a request that this site cannot run or does not know, from its log or from the queue as it is.
-
-    Raises
-    ------
-    TableError
-        A job larger than anything seen on the site, a negative amount, or an unknown partition.
-    """
+    """Refuse a request that this site cannot run or does not know, from its log or from the queue as it is."""
     for name, value, unit in (
         ("cpus", request.cpus, "CPUs"),
         ("mem", request.mem_mb * request.nodes, "MB"),
@@ -132,18 +126,8 @@ def situation(
 ) -> Situation:
     """Put jobs that are submitted now into the queue.
 
-    Parameters
-    ----------
-    site
-        The model, whose history stands for the recent past.
-    requests
-        The jobs.
-    state
-        The queue now, of `state.read_state`; without it the end of the model's history is now.
-    now
-        Unix seconds; by default `moment_of`.
-    log
-        All jobs that are known, if they are laid out already.
+    ``state`` is the queue now, of `state.read_state`; without it the end of the model's history, which stands for the
+    recent past, is now. ``now`` is `moment_of` by default; ``log`` has all jobs that are known, if they are laid out.
     """
     now = moment_of(site, state) if now is None else now
     if log is None:
@@ -176,44 +160,13 @@ def _known(site: SiteModel, state: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([history, state], ignore_index=True)
 
 
-def read_off(said: Distribution, row: int = 0, deadline: float | None = None) -> dict[str, float | None]:
-    """Read when a job starts, seconds from now, off what is stated of several.
-
-    Parameters
-    ----------
-    said, row
-        What is stated, and of which of the jobs it is asked.
-    deadline
-        Seconds from now; None = no chance is asked for.
-
-    Returns
-    -------
-    dict
-        ``median, lower_50, upper_50, lower_90, upper_90, p_before_deadline``, intervals by
-        `calibrate.interval_levels`.
-    """
-    one = Distribution(said.curve[[row]])
-    values: dict[str, float | None] = {"median": float(one.quantile(0.5)[0])}
-    for share in (50, 90):
-        values[f"lower_{share}"], values[f"upper_{share}"] = one.interval(share / 100)[0].tolist()
-    return values | {"p_before_deadline": None if deadline is None else float(one.chance(deadline)[0])}
-
-
 def rest(model: QueueTimeModel, submitted: pd.DataFrame, now: pd.DataFrame, waited: float) -> Distribution:
     """Return the distribution of what remains for a job that waits already.
 
     Three views meet: its own distribution given that it has not started yet, that of a job like it which comes now
     in its place of the queue, and its own as if the wait so far told nothing. Each quantile is the mean of theirs on a
-    log scale. Who has waited longer than all waits known goes by the first alone.
-
-    Parameters
-    ----------
-    model
-        The model.
-    submitted, now
-        One row of features each: of its submission, and of one like it that comes now, nobody behind it counted.
-    waited
-        Seconds.
+    log scale. Who has waited longer than all waits known goes by the first alone. ``submitted`` and ``now`` are one row
+    of features each: of its submission, and of one like it that comes now, nobody behind it counted.
     """
     own = model.distribution(submitted)
     given = own.after(waited, model.usual)
@@ -252,8 +205,8 @@ def pending_waits(
     Returns
     -------
     pandas.DataFrame
-        ``job_id cpus requested_time partition waited`` and what `read_off` returns, s from now; a row per job, in
-        order of submission.
+        ``job_id cpus requested_time partition waited`` and what `Distribution.summary` says, s from now; a row per job,
+        in order of submission.
     """
     now = moment_of(site, state) if now is None else now
     table = _known(site, state)
@@ -263,7 +216,7 @@ def pending_waits(
     mine = waits & (table["user"] == user).to_numpy()[log.order] & (names == (job_id or names))
     looked_at = np.flatnonzero(mine)[:most]
     submitted = features_of(log, log.take(log.order[looked_at]), site.seen)
-    rows, soonest = [], dict[tuple[Any, ...], np.ndarray]()
+    rows, curves, soonest = [], list[np.ndarray](), dict[tuple[Any, ...], np.ndarray]()
     for place, row in enumerate(track(looked_at.tolist(), "looking at pending jobs", "job")):
         waited = max(now - int(submit[row]), 0)
         request = Request.of(next(table.iloc[[log.order[row]]].itertuples()))
@@ -272,6 +225,6 @@ def pending_waits(
         curve = rest(site.model, submitted.iloc[[place]], fresh.features, waited).curve
         curve = soonest[request.kind] = np.maximum(curve, soonest.get(request.kind, 0.0))
         about = {"job_id": names[row], "cpus": request.cpus, "requested_time": request.requested_time}
-        about |= {"partition": request.partition, "waited": waited}
-        rows.append(about | read_off(Distribution(curve)))
-    return pd.DataFrame(rows)
+        rows.append(about | {"partition": request.partition, "waited": waited})
+        curves.append(curve)
+    return pd.DataFrame(rows).assign(**Distribution(np.concatenate(curves)).summary()) if rows else pd.DataFrame()

@@ -20,15 +20,7 @@ LARGE_GROUP = 100
 
 
 class Published:
-    """The published model; with ``k`` = 0 its base model alone.
-
-    Parameters
-    ----------
-    k
-        Number of groups; 0 for none.
-    seed
-        Seed of k-means.
-    """
+    """The published model of ``k`` groups; with ``k`` = 0 its base model alone. The seed is of k-means."""
 
     def __init__(self, k: int = 57, seed: int = 1) -> None:
         """Keep the settings; `fit` does the work."""
@@ -39,15 +31,7 @@ class Published:
         self.boosters: dict[int, Booster] = {}
 
     def fit(self, features: pd.DataFrame, wait: np.ndarray) -> Published:
-        """Fit on rows of features and their waits in seconds.
-
-        Parameters
-        ----------
-        features
-            The columns `PUBLISHED`, further ones unused.
-        wait
-            (n,) seconds.
-        """
+        """Fit on rows of features, of which `PUBLISHED` are used, and their waits in seconds."""
         in_use = features[PUBLISHED[:2]].to_numpy(dtype=float)
         self.low, self.high = in_use.min(axis=0), in_use.max(axis=0)
         matrix = self._scaled(features)

@@ -30,22 +30,14 @@ def columns(kind: str) -> list[str]:
     return [f"{PREFIX}{kind}_{round(100 * level):02d}" for level in LEVELS]
 
 
+WEEK_MEDIAN = columns("week")[int(np.searchsorted(LEVELS, 0.5))]
+
+
 def recent_waits(log: Log, starts: Events, now: np.ndarray, own: np.ndarray, seconds: int) -> np.ndarray:
     """Return quantiles of the waits of the jobs of each question's group that started within so many seconds.
 
-    Parameters
-    ----------
-    log, starts
-        All jobs, and their starts sorted by groups.
-    now, own
-        (n,) the moments of the questions and their groups.
-    seconds
-        How far back.
-
-    Returns
-    -------
-    numpy.ndarray
-        (n, len(LEVELS)) float32, the natural logarithm of 1 + seconds; NaN without a start in the window.
+    ``starts`` are those of all jobs, sorted by groups; ``now`` and ``own`` (n,) the questions' moments and groups. The
+    result is (n, len(LEVELS)) float32, the natural logarithm of 1 + seconds; NaN without a start in the window.
     """
     log_wait = np.log1p(np.where(log.start < NEVER, log.wait, 0).astype(float))
     values = np.append(log_wait[starts.order], 0.0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from procure.errors import TableError
 from procure.queue_time.predict import Request
@@ -11,30 +11,15 @@ from procure.workload.asked import Unreadable, amount, asked_for, script_options
 from procure.workload.slurm_text import array_tasks, slurm_limit
 
 
-@dataclass(frozen=True)
-class Script:
-    """A batch script.
+class Script(NamedTuple):
+    """What the job of a batch script asks for."""
 
-    Attributes
-    ----------
-    request
-        What its job asks for; ``partition`` and ``user`` are empty where it does not say.
-    notes
-        Sentences on what a forecast counts from, or does not look at.
-    """
-
-    request: Request
-    notes: tuple[str, ...]
+    request: Request  # its ``partition`` and ``user`` are empty where the script does not say
+    notes: tuple[str, ...]  # sentences on what a forecast counts from, or does not look at
 
 
 def read_script(path: Path) -> Script:
-    """Read the #SBATCH lines of a batch script, up to its first command, as sbatch does.
-
-    Raises
-    ------
-    TableError
-        No such file, no #SBATCH line, or an amount that cannot be read.
-    """
+    """Read the #SBATCH lines of a batch script, up to its first command, as sbatch does."""
     if not path.is_file():
         raise TableError(f"{path}: no such file; a batch script with #SBATCH lines is needed")
     try:

@@ -43,15 +43,11 @@ _COLUMNS = (
 _DIGITS = 9
 HELD = "HELD"
 """The state of jobs that do not compete yet, in a table that has them."""
-_NOT_WAITING = (
-    "JobHeld",
-    "JobArrayTaskLimit",
-    "Dependency",
-    "BeginTime",
-    "PartitionConfig",
-    "PartitionTimeLimit",
-    "PartitionNodeLimit",
-    "Reservation",
+_NOT_WAITING = tuple(
+    (
+        "JobHeld JobArrayTaskLimit Dependency BeginTime PartitionConfig PartitionTimeLimit PartitionNodeLimit "
+        "Reservation"
+    ).split()
 )
 
 

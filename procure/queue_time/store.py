@@ -60,6 +60,11 @@ class SiteModel:
         """
         return dict(self.about.get("seen", self.about["most"]))  # a file of an older version knows that alone
 
+    @property
+    def grown(self) -> float:
+        """How many waits became known since the boosters were trained, per wait that they learnt from."""
+        return float(self.about["rows_since"] / self.about["trained_rows"])
+
     @cached_property
     def partitions(self) -> list[str]:
         """The partitions of the history, those of most jobs first."""

@@ -87,18 +87,31 @@ def _known_until(outcomes: Outcomes) -> float:
     return float(max(outcomes.submit.max(), outcomes.left[outcomes.left < UNKNOWN].max(initial=0))) + 1
 
 
-def update(site: SiteModel, jobs: pd.DataFrame, now: float | None = None) -> tuple[SiteModel, list[str], int]:
+def continue_training(
+    site: SiteModel, jobs: pd.DataFrame, *, now: float | None = None, note: Callable[[str], None] = silent
+) -> SiteModel:
     """Continue a model from a newer log.
 
     The jobs after those seen, if any, join the history, from which the next features are made; what became of jobs
-    that waited is filled in; our model's mixture learns from both. A service that continues its model every hour says
-    what is the time, ``now``: what happened since the last time is learnt then, from what was stated until then, as
-    `evaluation.evaluate` does between two updates.
+    that waited is filled in; our model's mixture learns from both.
 
-    Returns
-    -------
-    tuple
-        The new model, in what its loads are unlike those of the training, and how many jobs were new.
+    Parameters
+    ----------
+    site, jobs
+        The model; a checked job table that follows its log.
+    now
+        The time, of a service that continues its model every hour: what happened since the last time is learnt then,
+        from what was stated until then, as `evaluation.evaluate` does between two updates.
+    note
+        Called with what was done and with warnings of drift.
+
+    Examples
+    --------
+    >>> import procure
+    >>> ran = procure.read_log("ran.parquet").jobs
+    >>> model = procure.train_queue(ran.iloc[:300])
+    >>> procure.update_queue(model, ran).about["n_rows"] > 300
+    True
     """
     jobs = queue_jobs(jobs)
     unended = site.history[site.history["end_time"].isna()]
@@ -112,11 +125,12 @@ def update(site: SiteModel, jobs: pd.DataFrame, now: float | None = None) -> tup
             f"the log begins {roughly(gap)} after the model's ends: what came between is not known; give the log from "
             "then on, or train anew on it"
         )
-    joined = _joined(site.history, jobs, _new(site, jobs))
+    joined = _joined(site.history, jobs, (jobs["submit_time"] > site.about["last"]).to_numpy())
     fresh = np.flatnonzero(joined["submit_time"] > site.about["last"])
     features = site_features(joined, site.seen)
     _learn_more(site.model, joined, features, fresh, now)
-    n_known = _newly_known(site.history, joined)
+    told, known = (table[~np.isnan(wait_times(table))] for table in (site.history, joined))
+    n_known = int((~_among(known, told)).sum())
     about = _about(joined, features, site.about["n_rows"] + n_known)
     about["rows_since"] = site.about["rows_since"] + n_known
     about |= {name: site.about[name] for name in ("first", "bounds", "trained_until", "trained_rows")}
@@ -124,53 +138,12 @@ def update(site: SiteModel, jobs: pd.DataFrame, now: float | None = None) -> tup
         about[kind] = {name: max(value, before[name]) for name, value in about[kind].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
     made = SiteModel(site.model, about, recent(joined))
-    return made, drifts(site.about["bounds"], features), len(fresh)
-
-
-def continue_training(site: SiteModel, jobs: pd.DataFrame, *, note: Callable[[str], None] = silent) -> SiteModel:
-    """Continue a model from a newer log as `update` does.
-
-    Parameters
-    ----------
-    site, jobs
-        The model; a checked job table that follows its log.
-    note
-        Called with what was done and with warnings of drift.
-
-    Examples
-    --------
-    >>> import procure
-    >>> ran = procure.read_log("ran.parquet").jobs
-    >>> model = procure.train_queue(ran.iloc[:300])
-    >>> procure.update_queue(model, ran).about["n_rows"] > 300
-    True
-    """
-    more = growth(site, jobs)
-    site, unlike, n_new = update(site, jobs)
-    if more >= GROWN:
-        note(f"{more:.0%} more waits are known than the boosters learnt from; train anew on the whole log")
-    for text in unlike:
+    if made.grown >= GROWN:
+        note(f"{made.grown:.0%} more waits are known than the boosters learnt from; train anew on the whole log")
+    for text in drifts(about["bounds"], features):
         note(f"careful: {text}")
-    note(f"{n_new:,} newer jobs")
-    return site
-
-
-def growth(site: SiteModel, jobs: pd.DataFrame) -> float:
-    """Return how many waits became known since the boosters were trained, by a log's end, per wait they learnt from."""
-    jobs = queue_jobs(jobs)
-    more = _newly_known(site.history, _joined(site.history, jobs, _new(site, jobs)))
-    return (int(site.about["rows_since"]) + more) / float(site.about["trained_rows"])
-
-
-def _new(site: SiteModel, jobs: pd.DataFrame) -> np.ndarray:
-    """Return which jobs come after those that a model has seen, (n,) bool."""
-    return (jobs["submit_time"] > site.about["last"]).to_numpy()
-
-
-def _newly_known(history: pd.DataFrame, joined: pd.DataFrame) -> int:
-    """Return of how many jobs the wait is known that the history did not tell."""
-    before, now = (table[~np.isnan(wait_times(table))] for table in (history, joined))
-    return int((~_among(now, before)).sum())
+    note(f"{len(fresh):,} newer jobs")
+    return made
 
 
 def _among(jobs: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:

@@ -17,23 +17,13 @@ from procure.queue_time.log import wait_times
 WINDOW = 4 * 3600
 
 
-def windows(jobs: pd.DataFrame, features: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Average waits and use over windows of four hours aligned to the first submission.
+def windows(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Average waits and use of a job table in submission order over windows of four hours from the first submission on.
 
-    Parameters
-    ----------
-    jobs
-        A job table in submission order, with start times.
-    features
-        Its `site_features`, if at hand.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per window with a submission whose wait is known: means of ``wait``, s, and ``cpus`` in use, and the
-        ``hour`` of the day, UTC, at which it opens.
+    A row per window with a submission whose wait is known: means of ``wait``, s, and ``cpus`` in use, and the ``hour``
+    of the day, UTC, at which it opens.
     """
-    features = site_features(jobs) if features is None else features
+    features = site_features(jobs)
     submit = jobs["submit_time"].to_numpy()
     first = int(submit.min())
     known = {"window": (submit - first) // WINDOW, "wait": wait_times(jobs), "cpus": features["cpus_in_use"].to_numpy()}
@@ -61,15 +51,14 @@ def balanced_accuracy(rises: np.ndarray, calls: np.ndarray) -> float:
     return float((calls[rises].mean() + (~calls[~rises]).mean()) / 2)
 
 
-def permutation_p(rises: np.ndarray, calls: np.ndarray, seed: int, n_permutations: int = 999) -> float:
-    """Return how often shuffled calls do as well as these, (1 + hits) / (1 + permutations)."""
+def permutation_p(rises: np.ndarray, calls: np.ndarray, seed: int) -> float:
+    """Return how often 999 shuffles of the calls do as well as these, (1 + hits) / 1000."""
     rng = np.random.default_rng(seed)
     reached = balanced_accuracy(rises, calls)
-    hits = sum(balanced_accuracy(rises, rng.permutation(calls)) >= reached for _ in range(n_permutations))
-    return (1 + hits) / (1 + n_permutations)
+    return (1 + sum(balanced_accuracy(rises, rng.permutation(calls)) >= reached for _ in range(999))) / 1000
 
 
-def judge_trend(jobs: pd.DataFrame, features: pd.DataFrame | None = None, seed: int = 0) -> pd.DataFrame:
+def judge_trend(jobs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Evaluate the published line and a seasonal-naive call on a random and a chronological split.
 
     Returns
@@ -79,7 +68,7 @@ def judge_trend(jobs: pd.DataFrame, features: pd.DataFrame | None = None, seed: 
         published line, both readings of its confusion matrix: positive = falls, ``tp fp fn tn`` as stated,
         and ``accuracy_as_published``, the share of calls "falls", which the published count amounts to.
     """
-    table = steps(windows(jobs, features))
+    table = steps(windows(jobs))
     if len(table) < 30:
         raise TableError(f"the log has {len(table)} four-hour steps; at least 30 are needed to judge a trend")
     rises = (table["d_wait"] > 0).to_numpy()
@@ -100,12 +89,8 @@ def judge_trend(jobs: pd.DataFrame, features: pd.DataFrame | None = None, seed: 
         for method, value in (("published", change), ("seasonal_naive", seasonal)):
             calls = value > 0
             counts = {"tp": ~calls & ~truth, "fp": ~calls & truth, "fn": calls & ~truth, "tn": calls & truth}
-            row: dict[str, object] = {
-                "split": split,
-                "method": method,
-                "n_windows": len(table) + 1,
-                "n_test": int(test.sum()),
-            }
+            row: dict[str, object] = {"split": split, "method": method}
+            row |= {"n_windows": len(table) + 1, "n_test": int(test.sum())}
             row |= {"balanced_accuracy": balanced_accuracy(truth, calls), "accuracy": float((truth == calls).mean())}
             row |= {"p_value": permutation_p(truth, calls, seed)}
             row |= {"rmse": float(np.sqrt(np.mean((value - actual) ** 2)))}

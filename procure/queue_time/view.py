@@ -52,12 +52,7 @@ once_of_log = functools.partial(once, of_log=True)
 class View:
     """A log and the jobs asked about, with what features have in common; ``view[name]`` is a feature before.
 
-    Parameters
-    ----------
-    log, ask
-        All jobs that are known; and jobs of the log, of `Log.take`, or questions, of `Log.asking`.
-    most
-        As for `site_features`.
+    They are jobs of the log, of `Log.take`, or questions, of `Log.asking`; ``most`` is as for `site_features`.
     """
 
     def __init__(self, log: Log, ask: Log, most: dict[str, float] | None = None) -> None:
@@ -108,20 +103,18 @@ class View:
         return self.sorted("end", label).adding({"share": share, "run": np.log1p(run), "used": run * log.cpus})
 
     @once
-    def lately(self, what: str, label: str, seconds: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the `starts` or `ends` of each question's group begin and end within so many seconds."""
-        events, own = getattr(self, what)(label), self.groups(label)[1]
-        return events.before(self.now - seconds, own), events.before(self.now, own)
+    def lately(self, what: str, label: str, seconds: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the `starts` or `ends` of each question's group begin and end within so many seconds.
 
-    @once
-    def span(self, what: str, label: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the `starts` or `ends` of each question's group begin and end that are looked at."""
+        Without a number, of all that are looked at.
+        """
         events, own = getattr(self, what)(label), self.groups(label)[1]
-        return events.before(self.ask.since, own), events.before(self.now, own)
+        since = self.ask.since if seconds is None else self.now - seconds
+        return events.before(since, own), events.before(self.now, own)
 
     def mean(self, what: str, label: str, name: str, n_last: int) -> np.ndarray:
         """Average a value over a group's last `starts` or `ends`; NaN where there is none."""
-        first, end = self.span(what, label)
+        first, end = self.lately(what, label)
         begin, sums = np.maximum(end - n_last, first), getattr(self, what)(label).sums[name]
         return (sums[end] - sums[begin]) / np.where(end > begin, end - begin, np.nan)
 

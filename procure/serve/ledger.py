@@ -10,9 +10,8 @@ import pandas as pd
 
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import guess
-from procure.queue_time.features import picked, site_features
+from procure.queue_time.features import site_features
 from procure.queue_time.predict import Request
-from procure.queue_time.recent import columns as recent_columns
 from procure.queue_time.store import SiteModel
 from procure.serve.closed import Closed
 from procure.serve.store import FORECAST_COLUMNS, Store
@@ -21,7 +20,6 @@ DEADLINES = {"1h": 3600, "4h": 14_400, "12h": 43_200}
 WEEK, DAY = 7 * 86_400, 86_400
 LOW, ENOUGH = 0.8, 30
 """A week's coverage below this share, of at least so many jobs, is said before anything else."""
-_WEEK_MEDIAN = recent_columns("week")[3]
 _MEASURES = {
     "n": "count(*)",
     **{f"coverage_{share}": f"avg(wait >= lower_{share} and wait <= upper_{share})" for share in (50, 90)},
@@ -36,26 +34,10 @@ _JUDGED = "wait is not null and source != 'late'"
 
 
 def forecasts(site: SiteModel, table: pd.DataFrame, late: pd.Series, issued: int, closed: Closed) -> pd.DataFrame:
-    """Forecast the waits of jobs as of their submission.
+    """Forecast the waits of jobs as of their submission: `procure.serve.store.FORECAST_COLUMNS`, as issued now, Unix s.
 
-    Parameters
-    ----------
-    site
-        The model.
-    table
-        A job table of what is known; features look at what was known when each job was submitted.
-    late
-        Of the jobs asked about, by their row of the table, whether they were seen too late to be judged.
-    issued
-        Now, Unix seconds.
-    closed
-        What is closed to jobs.
-
-    Returns
-    -------
-    pandas.DataFrame
-        `procure.serve.store.FORECAST_COLUMNS`. The ends of intervals are rounded outward to whole seconds, as
-        `procure.queue_time.metrics.covered` judges them.
+    ``late`` says of the jobs asked about, by their row of the table, whether they were seen too late to be judged. The
+    ends of intervals are rounded outward to whole seconds, as `procure.queue_time.metrics.covered` judges them.
     """
     about, features = table.loc[late.index], site_features(table, site.seen, late.index.to_numpy())
     asked = [(Request.of(job), int(job.submit_time)) for job in about.itertuples(index=False)]
@@ -73,34 +55,18 @@ def read_off(site: SiteModel, features: pd.DataFrame, said: Distribution) -> dic
 
     The guesses are the partition's median of the week, and the mean of its last five waits.
     """
-    found = {"median": said.quantile(0.5)}
-    for share in (50, 90):
-        ends = said.interval(share / 100)
-        found |= {f"lower_{share}": ends[:, 0], f"upper_{share}": ends[:, 1]}
-    found |= {f"chance_{name}": said.chance(seconds) for name, seconds in DEADLINES.items()}
+    found = said.summary() | {f"chance_{name}": said.chance(seconds) for name, seconds in DEADLINES.items()}
     middle = float(site.model.usual[len(site.model.usual) // 2])
-    week = np.expm1(picked(features, (_WEEK_MEDIAN,))[:, 0].astype(float))
-    last_five = guess(features, "partition_5", middle)
-    return found | {"week_median": np.where(np.isnan(week), middle, week), "last_five": last_five}
+    guesses = {"week_median": "week", "last_five": "partition_5"}
+    return found | {name: guess(features, column, middle) for name, column in guesses.items()}
 
 
 def record(store: Store, since: int = 0, by: str = "") -> list[dict[str, Any]]:
     """Judge the forecasts of the jobs submitted since a moment that have started, and were forecast before they did.
 
-    Parameters
-    ----------
-    store
-        The service's.
-    since
-        Unix seconds.
-    by
-        ``partition`` or ``day`` (of submission, UTC, its first second) gives a row for each; "" one row of all.
-
-    Returns
-    -------
-    list of dict
-        ``n``, the coverages, mean absolute errors (s) of the forecast and of guesses, and for each deadline the Brier
-        score and that of the share that started by it (``brier_base_…``).
+    A row of all, or by ``partition`` or ``day`` (of submission, UTC, its first second) of each: ``n``, the coverages,
+    mean absolute errors (s) of the forecast and of guesses, and for each deadline the Brier score and that of the share
+    that started by it (``brier_base_…``).
     """
     group = {"": "null", "partition": "partition", "day": f"submit_time / {DAY} * {DAY}"}[by]
     query = f"select {group}, {', '.join(_MEASURES.values())} from forecasts where {_JUDGED} and submit_time >= ?"

@@ -23,18 +23,10 @@ WIDTH, LEFT = 640, 150
 
 
 def render(live: Live, user: str, mine: dict[str, Any], honesty: dict[str, Any], **asked: Any) -> str:
-    """Write the page.
+    """Write the page for a user, "" if nobody knows who reads it.
 
-    Parameters
-    ----------
-    live
-        What is known.
-    user
-        Who reads it; "" if nobody knows.
-    mine, honesty
-        Of `Live.pending`, empty if nobody knows, and of `Live.honesty`.
-    asked
-        ``given, answer, wrong``: the question in the page's address, its answer, and what was wrong with it.
+    ``mine`` is of `Live.pending`, empty for nobody, and ``honesty`` of `Live.honesty`. What is ``asked`` are ``given,
+    answer, wrong``: the question in the page's address, its answer, and what was wrong with it.
     """
     jobs, readiness = mine.get("jobs", []), live.readiness()
     whole = max([sum(live.cpus.values()), *(one["cpus"] for one in live.hours)]) or 1

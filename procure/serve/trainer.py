@@ -16,7 +16,7 @@ from procure.errors import TableError, where
 from procure.queue_time import store as files
 from procure.queue_time.log import queue_jobs
 from procure.queue_time.store import SiteModel
-from procure.queue_time.training import growth, train, update
+from procure.queue_time.training import continue_training, train
 from procure.serve.settings import Place
 from procure.serve.slurm import is_due
 from procure.serve.store import Store
@@ -56,16 +56,15 @@ class Trainer:
             self._learn(self.site, now)
 
     def _learn(self, site: SiteModel, now: int) -> None:
-        jobs = self.known(_since(site), now)
         try:
-            due = 100 * growth(site, jobs) >= self.how.retrain_grown
-            self.site, _, _ = update(site, jobs, now + 1)  # what this second brought is known, too
+            # What this second brought is known, too.
+            self.site = continue_training(site, self.known(_since(site), now), now=now + 1)
         except TableError as error:
             self.say("update", f"the model could not be continued: {error}")
             return
         self.say("update", None)
         self._keep(self.site, now)
-        if due:
+        if 100 * self.site.grown >= self.how.retrain_grown:
             self._train(now)
 
     def known(self, since: int, now: int) -> pd.DataFrame:
@@ -104,7 +103,7 @@ class Trainer:
             self.say("model" if self.site is None else "training", f"no model could be trained: {text}")
             return
         with suppress(TableError):  # nothing came meanwhile
-            site, _, _ = update(site, self.known(_since(site), now), now + 1)
+            site = continue_training(site, self.known(_since(site), now), now=now + 1)
         self.site = site
         self.store.remember(trained_at=now, trained_rows=int(site.about["trained_rows"]))
         for code in ("training", "model"):

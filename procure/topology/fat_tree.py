@@ -47,13 +47,6 @@ class FatTree:
 
     Attributes
     ----------
-    pods, leaves, nodes
-        Pods, leaf switches of the largest pod, nodes of the largest leaf switch.
-    uplinks
-        Uplinks of a leaf switch, one to each second-level switch of its pod; as many as nodes
-        (full bisection) if not given, fewer in a tapered tree.
-    spines
-        Uplinks of each second-level switch; as many as leaf switches if not given.
     rows
         int64[n_places], the node table's row at each place of the tree, −1 where a smaller leaf or pod has none;
         in table order if not given.
@@ -61,18 +54,13 @@ class FatTree:
         int64[pods * leaves] and int64[pods], the numbers that the node table gives them; −1 where there is no leaf.
     n_uplinks
         int64[pods * leaves], the uplinks that each leaf switch has; ``uplinks`` if not given.
-
-    Raises
-    ------
-    ArgumentError
-        A size is below 1, or a switch has more than 62 uplinks.
     """
 
     pods: int
-    leaves: int
-    nodes: int
-    uplinks: int = 0
-    spines: int = 0
+    leaves: int  # switches of the largest pod
+    nodes: int  # of the largest leaf switch
+    uplinks: int = 0  # of a leaf, one to each second-level switch of its pod: as many as nodes, fewer in a tapered tree
+    spines: int = 0  # uplinks of each second-level switch; as many as leaf switches if not given
     rows: np.ndarray = field(default_factory=_not_given, repr=False, compare=False)
     leaf_ids: np.ndarray = field(default_factory=_not_given, repr=False, compare=False)
     pod_ids: np.ndarray = field(default_factory=_not_given, repr=False, compare=False)
@@ -135,21 +123,11 @@ class FatTree:
         spines: int = 0,
         given: Mapping[int, int] | None = None,
     ) -> FatTree:
-        """Read the tree from the leaf and the pod of each node; leaves and pods may differ in size.
+        """Read the tree from the leaf and the pod of each node of a table; leaves and pods may differ in size.
 
-        Parameters
-        ----------
-        leaf, pod
-            int64[n_nodes] in the node table's order; −1 where unknown.
-        uplinks, spines
-            As in the class; without, as many as the largest leaf has nodes, and the largest pod leaves.
-        given
-            By leaf, its uplinks where they are known (`links_of_leaves`).
-
-        Raises
-        ------
-        TableError
-            A node without leaf or pod, or a leaf in two pods.
+        Without ``uplinks`` and ``spines`` there are as many as the largest leaf has nodes, and the largest pod leaves;
+        ``given`` are those of each leaf where they are known (`links_of_leaves`). A node without leaf or pod, and a
+        leaf in two pods, are refused.
         """
         _check_places(leaf, pod)
         leaf_ids, of_leaf = np.unique(leaf, return_inverse=True)
@@ -178,13 +156,7 @@ def _rank(group: np.ndarray) -> np.ndarray:
 
 
 def links_of_leaves(nodes: pd.DataFrame) -> dict[int, int]:
-    """Return the uplinks of each leaf of which the node table's column ``uplinks`` tells them.
-
-    Raises
-    ------
-    TableError
-        A leaf with no uplinks, or two nodes of a leaf that do not agree.
-    """
+    """Return the uplinks of each leaf of which the node table's column ``uplinks`` tells them, all alike on a leaf."""
     if "uplinks" not in nodes:
         return {}
     found: dict[int, int] = {}

@@ -39,13 +39,7 @@ class OnTree(Parameters):
         return known.make(state)
 
     def make_tree(self, state: State) -> FatTree:
-        """Return the tree of a run's nodes, all of whose places are alike.
-
-        Raises
-        ------
-        TableError
-            No tree in the node table, or a job that can run on some nodes only.
-        """
+        """Return the tree of a run's nodes; a job that can run on some of them only is refused."""
         links = {name: getattr(self, name, 0) for name in ("uplinks", "spines")}
         given = None if self._nodes is None else links_of_leaves(self._nodes)
         tree = FatTree.from_places(state.leaf, state.pod, **links, given=given)

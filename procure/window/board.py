@@ -66,10 +66,7 @@ def lay_out(shape, idle, sizes, seed):
 def code_cost(n, saved):
     """Return the cost of ``n`` nodes as the published program counts them: max(⌊1000 · hops / n⌋, 1).
 
-    Parameters
-    ----------
-    saved
-        Pairs of nodes on one leaf plus pairs in one pod; each saves 2 of the 5 hops of a pair.
+    ``saved`` are pairs of nodes on one leaf plus pairs in one pod; each saves 2 of the 5 hops of a pair.
     """
     return max(1000 * (5 * (n * (n - 1) // 2) - 2 * saved) // n, 1)
 

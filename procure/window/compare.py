@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
@@ -24,14 +23,8 @@ class Collected(NamedTuple):
     run: Run
 
 
-def collect_windows(jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows, most: int | None = None) -> Collected:
-    """Simulate the policy `window`; keep its windows that have jobs of several nodes, or ``most``, evenly spread.
-
-    Raises
-    ------
-    TableError
-        A bad table, no tree, or no window with such jobs.
-    """
+def collect_windows(jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows) -> Collected:
+    """Simulate the policy `window`; keep its windows that have jobs of several nodes."""
     windows: list[Window] = []
     closed_at: list[int] = []
     solver = make_solver(parameters.method)
@@ -47,7 +40,4 @@ def collect_windows(jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows
     run = simulate(jobs, nodes, Watched(**dict(parameters)))
     if not windows:
         raise TableError("no job of several nodes ever waits for a window")
-    if most is not None and most < len(windows):
-        chosen = np.linspace(0, len(windows) - 1, most).round().astype(int).tolist()
-        windows, closed_at = [windows[i] for i in chosen], [closed_at[i] for i in chosen]
     return Collected(windows, closed_at, run)

@@ -23,24 +23,12 @@ POSITIONS, FEATURES = 100, 5
 
 @dataclass(frozen=True)
 class Network:
-    """A fully connected network with tanh between layers.
+    """A fully connected network with tanh between layers."""
 
-    Attributes
-    ----------
-    tree
-        Pods, leaves per pod and nodes per leaf of the tree that it was trained on.
-    most_nodes
-        The size of a job that counts as 1.
-    weights
-        Per layer: float32[n_in, n_out] and float32[n_out].
-    training
-        How it was trained, as plain data.
-    """
-
-    tree: tuple[int, int, int]
-    most_nodes: int
-    weights: tuple[tuple[np.ndarray, np.ndarray], ...]
-    training: Mapping[str, Any]
+    tree: tuple[int, int, int]  # pods, leaves per pod and nodes per leaf of the tree that it was trained on
+    most_nodes: int  # the size of a job that counts as 1
+    weights: tuple[tuple[np.ndarray, np.ndarray], ...]  # per layer, float32[n_in, n_out] and float32[n_out]
+    training: Mapping[str, Any]  # how it was trained, as plain data
 
     def logits(self, observation: np.ndarray) -> np.ndarray:
         """Return float32[POSITIONS], how much each start is preferred, before a softmax."""
@@ -67,15 +55,9 @@ def _tree(sizes: tuple[int, ...]) -> str:
 def observe(board: Board, n_line: int, sizes: np.ndarray, network: Network) -> np.ndarray:
     """Return what the network sees, float32[POSITIONS * FEATURES], zeros behind the last idle node.
 
-    Of each of the first idle nodes: its leaf and its pod, numbered and divided by the highest number; 1 for idle; the
-    nodes of the job, and the mean nodes of the jobs after it, both divided by `Network.most_nodes`.
-
-    Parameters
-    ----------
-    n_line
-        How many positions of the board's line nobody holds.
-    sizes
-        int64[n], of the job that is placed next, and of those that are still to be placed after it.
+    Of each of the first idle nodes, which are the first ``n_line`` of the board's line: its leaf and its pod, numbered
+    and divided by the highest number; 1 for idle; the nodes of the job that is placed next, the first of ``sizes``, and
+    the mean nodes of the jobs after it, both divided by `Network.most_nodes`.
     """
     pods, leaves, _ = network.tree
     seen = np.zeros((POSITIONS, FEATURES), np.float32)
@@ -107,13 +89,7 @@ def write_network(path: str | Path, network: Network) -> None:
 
 
 def read_network(path: str | Path) -> Network:
-    """Read a network's file.
-
-    Raises
-    ------
-    TableError
-        No such file, a damaged one, or a network of another input size than ours.
-    """
+    """Read a network's file; a `TableError` says that it is not there, damaged, or of another input size than ours."""
     archive = read_archive(path, SCHEMA, "; `procure.window.train.train_network` writes one")
     head, arrays = archive.head, archive.arrays
     size = (head.get("positions"), head.get("features"))

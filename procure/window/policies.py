@@ -88,13 +88,7 @@ class Windows(OnTree):
         return (file,) if colon else ()
 
     def make(self, state: State) -> Policy:
-        """Make the policy of one run: compiled where the method is.
-
-        Raises
-        ------
-        TableError
-            As `OnTree.make_tree`; the method's network cannot be read or is of another tree; too many jobs.
-        """
+        """Make the policy of one run: compiled where the method is."""
         tree = self.make_tree(state)
         small = len(tree) << min(self.most_jobs, 60) <= MOST_CELLS
         if self.method == "exact" and not small:

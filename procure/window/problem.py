@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,17 +10,9 @@ from procure.errors import ArgumentError, TableError
 from procure.text import counted, nearest
 from procure.topology.fat_tree import FatTree
 
-
-class Hops(NamedTuple):
-    """Hops between two nodes on one leaf, in one pod, and of different pods."""
-
-    leaf: int
-    pod: int
-    far: int
-
-
-PROFILES = {"code": Hops(1, 3, 5), "paper": Hops(2, 4, 6)}
-"""The profiles by name. Each unordered pair counts once in ``code`` and twice in ``paper``."""
+PROFILES = {"code": (1, 3, 5), "paper": (2, 4, 6)}
+"""Hops between two nodes on one leaf, in one pod, and of different pods. An unordered pair counts once in ``code``,
+twice in ``paper``."""
 
 
 def hop_cost(leaf: np.ndarray, pod: np.ndarray, profile: str = "code") -> float:
@@ -39,12 +30,12 @@ def hop_cost(leaf: np.ndarray, pod: np.ndarray, profile: str = "code") -> float:
     """
     if profile not in PROFILES:
         raise ArgumentError("profile", f"profile {profile!r} is not known; {nearest(profile, PROFILES)}")
-    hops, n = PROFILES[profile], len(leaf)
+    (on_leaf, in_pod, far), n = PROFILES[profile], len(leaf)
     pairs, one_leaf, one_pod = (
         sum(count * (count - 1) // 2 for count in counts)
         for counts in ([n], *(np.unique(where, return_counts=True)[1].tolist() for where in (leaf, pod)))
     )
-    total = hops.far * pairs - (hops.far - hops.pod) * one_pod - (hops.pod - hops.leaf) * one_leaf
+    total = far * pairs - (far - in_pod) * one_pod - (in_pod - on_leaf) * one_leaf
     return 2000 * total / n if profile == "paper" else max(1000 * total // n, 1)
 
 

@@ -51,13 +51,7 @@ Solver = Callable[[Board, Window, int, int], bool]
 
 
 def check_method(method: str) -> str:
-    """Return a method's name if there is such a method.
-
-    Raises
-    ------
-    ArgumentError
-        There is not, or ``neural`` comes without a network.
-    """
+    """Return a method's name; an `ArgumentError` says that it is not known, or a network is missing."""
     if method in ("neural", "neural:"):
         raise ArgumentError("method", "method 'neural' needs a trained network: neural:NET, its file")
     if method == "mip":
@@ -68,15 +62,7 @@ def check_method(method: str) -> str:
 
 
 def make_solver(method: str) -> Solver:
-    """Make a method ready by its name; reads the network of ``neural:NET``.
-
-    Raises
-    ------
-    ArgumentError
-        The method is not known, or ``neural`` comes without a network.
-    TableError
-        The network cannot be read.
-    """
+    """Make a method ready by its name; reads the network of ``neural:NET``."""
     if check_method(method) == "compact":
         return _by_rule
     if method in COMPILED:

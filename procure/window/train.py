@@ -92,24 +92,9 @@ def train_network(
     """Train a network on the windows that these jobs make on these nodes.
 
     MaskablePPO with the published clip, discount and learning rate of the actor (0.2, 0.99, 3e-4), and
-    otherwise sb3-contrib's defaults; two hidden layers of 64 with tanh (the paper's FCN-1).
-
-    Parameters
-    ----------
-    minutes
-        Wall time of the training, after which the network is what it is.
-    steps
-        Placements after which training ends; with the same seed and a number of steps that is reached in
-        time, the network is the same.
-    length
-        Seconds between two windows.
-
-    Raises
-    ------
-    ArgumentError
-        No time.
-    TableError
-        The extra ``rl`` is not installed, a bad table, or no window to train on.
+    otherwise sb3-contrib's defaults; two hidden layers of 64 with tanh (the paper's FCN-1). Windows close every
+    ``length`` s. Training ends after ``minutes`` of wall time, or after so many placements, ``steps``: with the same
+    seed and a number of steps that is reached in time, the network is the same.
     """
     if not minutes > 0:
         raise ArgumentError("minutes", f"{minutes} minutes; training needs some")
