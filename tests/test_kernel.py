@@ -8,11 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import naive_tasks as naive
 import numpy as np
 import pytest
-from naive_policies import Sim
-from naive_scheduler import Scheduler, by_margin, everybody, first, last, one_each, schedule
-from policy_cases import crowded_case, few, found, pool_case, shared_case
+from policy_cases import as_dicts, crowded_case, few, found, pool_case, shared_case
 
 import procure.kernel
 from procure import run as procure_run
@@ -24,18 +23,14 @@ from procure.policies.seams_of import with_seams
 pytestmark = pytest.mark.plain
 
 KEYS = {
-    "fcfs": lambda sim, j: 0,
-    "lcfs": lambda sim, j: -j,
-    "sjf": lambda sim, j: sim.jobs[j]["est"],
-    "smallest": lambda sim, j: max(sim.jobs[j]["cpus"], 1) * sim.jobs[j]["n"],
-    "wfp3": lambda sim, j: (
-        -(((sim.now - sim.jobs[j]["submit"]) / sim.jobs[j]["est"]) ** 3)
-        * max(sim.jobs[j]["cpus"], 1)
-        * sim.jobs[j]["n"]
-    ),
+    "fcfs": naive.as_submitted,
+    "lcfs": naive.last,
+    "sjf": naive.estimate,
+    "smallest": naive.size,
+    "wfp3": naive.wfp3,
     "widest": lambda sim, j: -sim.jobs[j]["n"],
 }
-PICKS = {"first": first, "best": by_margin(1), "worst": by_margin(-1), "last-rows": last}
+PICKS = ("first", "best", "worst", "last-rows")
 PLANS = {"strict": Strict, "skipping": Skipping, "easy": Easy}
 
 
@@ -69,10 +64,13 @@ def compare(plan, key, pick, held, queue, depth, seed):
         parameters |= {"queue_order": queue, "queue_depth": depth}
     made = with_seams(PLANS[plan], parameters)(**parameters)
     run = procure_run.simulate(jobs, nodes, made, kill_at_limit=kill)
-    admits = one_each(jobs["user"].tolist()) if held else everybody
-    twin = Scheduler(plan, KEYS[key], admits, PICKS[pick], KEYS[queue], depth if plan == "easy" else 0)
-    expected = schedule(Sim, jobs, nodes, twin, kill, is_pool(jobs, nodes))
-    assert found(run, jobs) == expected, (plan, parameters, seed)
+    how = {"key": KEYS[key], "admits": naive.one_each(jobs["user"].tolist()) if held else naive.everybody}
+    twin = naive.queue(skip=plan == "skipping", **how)
+    if plan == "easy":
+        twin = naive.easy(head_key=KEYS[queue], reach=depth or None, **how)
+    start, where = naive.Sim(*as_dicts(jobs, nodes, kill), pick, is_pool(jobs, nodes)).simulate(twin)
+    names = [tuple(f"n{n}" for n in sorted(nodes)) for nodes in where]
+    assert found(run, jobs) == (start, names), (plan, parameters, seed)
 
 
 def drawn(seed, orders, picks, holds):

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hop_costs import cost_of_jobs
-from naive_policies import Sim, easy
+from naive_tasks import Sim, easy
 from policy_cases import as_dicts, job_table, plainly
 from window_published import published_queue
 
@@ -142,8 +142,8 @@ def test_closest_equals_its_slow_twin():
             found = queue(sim)
             if found is None:
                 return None
-            idle = [n for n, free in enumerate(sim.free(sim.running())) if free["cpus"] > 0]
-            return found[0], naive_window.best_places(idle, len(found[1]), tree)
+            idle = [n for n, free in enumerate(sim.free()) if free["cpus"] > 0]
+            return found[0], dict.fromkeys(naive_window.best_places(idle, len(found[1]), tree), 1)
 
         start, where = sim.simulate(decide)
         schedule = simulate(jobs, nodes, "closest", kill_at_limit=kill).schedule
