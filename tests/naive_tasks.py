@@ -61,7 +61,8 @@ class Sim:
     def __init__(self, jobs, nodes, place="first", pool=False):
         self.jobs, self.nodes, self.place, self.pool = jobs, nodes, place, pool
         self.start, self.where, self.expected = ([x] * len(jobs) for x in (None, {}, None))
-        self.now = 0
+        self.took = [job["run"] for job in jobs]
+        self.now = self.deepest = 0
         self.able = [enough(job, self.held(j, nodes)) for j, job in enumerate(jobs)]
 
     def held(self, j, *frees):
@@ -69,9 +70,7 @@ class Sim:
         return {n: min(holds(job, node, free[n]) for free in frees) for n, node in enumerate(self.nodes)}
 
     def running(self):
-        return [
-            j for j, job in enumerate(self.jobs) if self.start[j] is not None and self.start[j] + job["run"] > self.now
-        ]
+        return [j for j, start in enumerate(self.start) if start is not None and start + self.took[j] > self.now]
 
     def free(self, holders=None):
         """Return what is free beside some jobs; by default those that run."""
@@ -112,6 +111,8 @@ class Sim:
 
     def begin(self, j, where):
         self.start[j], self.where[j] = self.now, where
+        if "runs" in self.jobs[j]:  # by node
+            self.took[j] = max(self.jobs[j]["runs"][n] for n in where)
         self.expected[j] = min(self.now + self.jobs[j]["est"], NEVER)
 
     def correct(self):
@@ -125,7 +126,7 @@ class Sim:
         self.now = -1
         while True:
             moments = [job["submit"] for job in self.jobs]
-            moments += [s + job["run"] for s, job in zip(self.start, self.jobs, strict=True) if s is not None]
+            moments += [s + took for s, took in zip(self.start, self.took, strict=True) if s is not None]
             later = [t for t in moments if t > self.now]
             if not later:
                 return self.start, self.where
@@ -133,6 +134,7 @@ class Sim:
             self.correct()
             while (answer := decide(self)) is not None:
                 self.begin(*answer)
+            self.deepest = max(self.deepest, len(self.waiting()))
 
 
 def as_submitted(sim, j):
