@@ -29,8 +29,7 @@ from procure.coschedule.learner import (
     weigh,
 )  # fmt: skip
 from procure.coschedule.regret import regret
-from procure.errors import ArgumentError, TableError
-from procure.run import simulate
+from procure.errors import ArgumentError
 from procure.workload.studies import CORES, system, workflows
 
 SHARES = st.floats(0, 1)
@@ -194,11 +193,3 @@ def test_the_study_has_45_workflows(cores):
 def test_wrong_arguments_are_named(call):
     with pytest.raises(ArgumentError, match=r"was given|known|needed|allowed|has"):
         call()
-
-
-def test_the_studys_workload_runs():
-    """All 45 workflows of each system end; another size is refused by those there are."""
-    found = simulate(workflows(64), system(64), "coschedule", kill_at_limit=False)
-    assert found.metrics["n_completed"] == 45
-    with pytest.raises(TableError, match="64, 128, 256"):
-        workflows(65)

@@ -126,6 +126,7 @@ def test_the_study_in_its_worst_cases(cores, seed):
     jobs, nodes = workflows(cores, seed=seed), system(cores)
     base = simulate(jobs, nodes, "easy:exclusive=true", kill_at_limit=False)
     ours = simulate(jobs, nodes, "coschedule", kill_at_limit=False)
+    assert ours.metrics["n_completed"] == len(jobs)
     longer = (ours.schedule["end_time"] - ours.schedule["start_time"]) / jobs["run_time"] - 1
     assert ours.metrics["mean_wait_time"] <= 0.55 * base.metrics["mean_wait_time"]
     assert longer.mean() <= 0.05

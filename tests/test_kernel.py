@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import naive_tasks as naive
 import numpy as np
@@ -108,39 +104,6 @@ def test_seams_of_another_package_go_by_one_grammar(theirs):
     assert label == "easy:order=widest,place=last-rows"
     with pytest.raises(TableError, match="did you mean widest"):
         catalog.spec("easy:order=widst")
-
-
-@pytest.mark.slow
-def test_the_same_source_runs_in_plain_python(tmp_path):
-    """Without Numba's compiler the same classes give the same schedule."""
-    code = """
-import numpy as np
-from policy_cases import shared_case, found
-from procure.kernel import Easy
-from procure.run import simulate
-from their_seams import LastRows, OneEach, WidestFirst
-
-class Theirs(Easy):
-    hold: str = "theirs"
-    def make_order(self, state, name):
-        return WidestFirst()
-    def make_hold(self, state):
-        return OneEach.make(state)
-    def make_picker(self, state):
-        return LastRows()
-
-jobs, nodes = shared_case(np.random.default_rng(5))
-print(found(simulate(jobs, nodes, Theirs()), jobs))
-"""
-
-    def printed(**environment):
-        ran = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent,
-            env=os.environ | environment, check=True,
-        )  # fmt: skip
-        return ran.stdout
-
-    assert printed(NUMBA_DISABLE_JIT="1") == printed(NUMBA_DISABLE_JIT="0")
 
 
 def test_a_class_without_its_method_is_refused():

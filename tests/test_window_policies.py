@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hop_costs import cost_of_jobs
 from naive_tasks import Sim, easy
-from policy_cases import as_dicts, job_table, plainly
+from policy_cases import as_dicts, job_table
 from window_published import published_queue
 
 from procure.run import simulate
@@ -18,7 +18,6 @@ from procure.topology.fat_tree import FatTree, make_nodes
 from procure.window.policies import Windows
 from procure.window.problem import Window
 from procure.window.solve import solve
-from procure.workload.studies import generate_jobs
 
 pytestmark = pytest.mark.plain
 
@@ -91,17 +90,6 @@ def test_windows_equal_their_slow_twin(method):
         assert schedule["start_time"].tolist() == start
         found = [sorted(map(names.index, text.split(","))) for text in schedule["node_ids"]]
         assert found == places
-
-
-@pytest.mark.slow
-@pytest.mark.compiled
-@pytest.mark.parametrize("policy", ["closest", "window:steps=20"])
-def test_compiled_equals_called_from_python(policy):
-    """Deciding in the compiled loop and from Python, one decision at a time, gives the same schedule."""
-    jobs, nodes = generate_jobs(120, 3), make_nodes(3, 2, 10)
-    jobs["n_nodes"] = jobs["n_nodes"].clip(upper=25)
-    compiled = simulate(jobs, nodes, policy).schedule
-    pd.testing.assert_frame_equal(compiled, simulate(jobs, nodes, plainly(policy)()).schedule)
 
 
 @pytest.mark.parametrize("queue", ["easy", "fcfs"])
