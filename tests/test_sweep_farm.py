@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from sweep_lab import make_study, serial_results
+from sweep_lab import serial_results, small_plan
 from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.study import load_study
-from procure.sweep import FarmOptions, load_plan, read_results, run_sweep
+from procure.sweep import FarmOptions, read_results, run_sweep
 from procure.sweep.batches import batches
 from procure.sweep.connect import job_name, lifetime_arguments, make_cluster
 from procure.sweep.farm import Workers
@@ -26,10 +25,6 @@ from procure.sweep.pending import MOST_POISON, SweepWork
 from procure.sweep.protocol import Receipt, n_local_workers
 from procure.sweep.run import compute_part
 from procure.sweep.store import fingerprint_text, merge, open_folder, stored, verify
-
-
-def small_plan(folder, **changes):
-    return load_plan(load_study(make_study(folder, **({"n_jobs": "20"} | changes))))
 
 
 @pytest.fixture(scope="module")
@@ -135,18 +130,6 @@ def test_verify(tmp_path):
     assert f"{path}: damaged" in problems[0]
     assert problems[1] == f"{plan.n_runs - 5:,} planned runs have no result"
     assert CliRunner().invoke(app, ["study", "status", str(plan.study.path)]).exit_code == 1
-
-
-def test_damaged_result_table_is_set_aside(tmp_path, undisturbed):
-    """A result table that was damaged is kept under another name, and its runs are computed again."""
-    plan = small_plan(tmp_path)
-    run_sweep(plan, "serial")
-    path = plan.study.folder / "results.parquet"
-    path.write_bytes(path.read_bytes()[:-50])
-    notes: list[str] = []
-    assert run_sweep(plan, "serial", note=notes.append).n_computed == plan.n_runs
-    assert "set aside as results.refused" in notes[0]
-    pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
 
 
 def drive(work: SweepWork, deadly: set[str]) -> list[int]:
@@ -276,23 +259,6 @@ def test_local_workers_keep_to_what_slurm_gave(monkeypatch):
     """One worker where Slurm gave one CPU, whatever the node has."""
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
     assert n_local_workers() == 1
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--shard", "8/8"),
-        ("--shard", "x"),
-        ("--set", "farm.wait=-1"),
-        ("--set", "farm.scheduler_file=f"),
-        ("--set", "farm.walltime=x"),
-        ("--set", "farm.jobs=0"),
-    ],
-)
-def test_bad_usage(tmp_path, options):
-    """Options that make no sense are bad usage, exit code 2."""
-    path = make_study(tmp_path)
-    assert CliRunner().invoke(app, ["sweep", str(path), *options]).exit_code == 2
 
 
 class FewWorkers:

@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 import pytest
-from sweep_lab import make_study
+from sweep_lab import make_study, small_plan
 
 from procure.errors import TableError
 from procure.files import whole_file
 from procure.study import load_study
-from procure.sweep import load_plan, run_sweep
+from procure.sweep import run_sweep
 from procure.sweep.lock import locked
 from procure.sweep.store import open_folder
 
@@ -33,13 +33,9 @@ run()
 """
 
 
-def small_plan(folder):
-    return load_plan(load_study(make_study(folder, n_jobs="20", sample="40")))
-
-
 def test_a_shard_leaves_the_half_written_parts_of_another(tmp_path):
     """What is being written in the folder is neither read nor renamed when another shard starts."""
-    plan = small_plan(tmp_path)
+    plan = small_plan(tmp_path, sample="40")
     run_sweep(plan, "serial", shard=(0, 2))
     part = next((plan.study.folder / "parts").glob("*.parquet"))
     with whole_file(part.with_name("day.best-fit.000000007-01234567.parquet")) as temporary:
