@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.packages import PackageRules, expand_packages, read_quotes
-from procure.recommender import recommendation
 from procure.recommender.objections import objections
 from procure.reports.bill import totals
 from procure.reports.memo import compared, write_memo
@@ -170,17 +169,6 @@ def test_a_log_without_gpu_jobs_buys_no_gpu_server(folder: Path) -> None:
     first = page[: page.index('id="bill"')].casefold()
     assert first.count("without the rule ") >= 2 and "without all these rules" in first and "`" not in first
     assert "made-up" not in page[: page.index('id="bill"')]
-
-
-def test_few_jobs_that_make_most_of_the_waiting_are_named() -> None:
-    """Fewer than one in a hundred, with what they ask for and whose they are; more, or no wait at all, is no matter."""
-    jobs = procure.generate(seed=1, n_jobs=1000).assign(user="ann", n_nodes=1)
-    jobs.loc[:7, ["n_nodes", "cpus_per_node", "user"]] = [16, 2, "bob"]
-    wait = np.where(np.arange(1000) < 8, 90_000.0, 500.0)
-    few = recommendation._few(jobs, wait)
-    assert few is not None and few["n_jobs"] == 7 and few["users"] == ["bob"]
-    assert few["request"]["n_nodes"] == 16 and few["share_of_waiting"] == pytest.approx(7 * 90_000 / wait.sum())
-    assert recommendation._few(jobs, np.full(1000, 500.0)) is None and recommendation._few(jobs, np.zeros(1000)) is None
 
 
 def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -> None:

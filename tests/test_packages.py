@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_vendor_rules import cases
+from test_vendor_rules import cases, ids
 
 from procure import tables
 from procure.errors import TableError
@@ -43,10 +43,6 @@ def small_quotes(**columns: list) -> pd.DataFrame:
         "price_usd": [10, 15, 30],
     }
     return check_quotes(pd.DataFrame(rows | columns))
-
-
-def ids(quotes: pd.DataFrame, **rules: object) -> list[str]:
-    return expand_packages(quotes, PackageRules(rules="published", **rules))["package_id"].tolist()
 
 
 def test_published_count(million: pd.DataFrame) -> None:
