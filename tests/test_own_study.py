@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from small_study import run
 
 import procure
-from procure.cli.main import app
 from procure.packages import PackageRules, expand_packages, read_quotes
 from procure.recommender.objections import objections
 from procure.reports.bill import totals
@@ -28,13 +27,6 @@ Gpu,gpu,16,256,4,68000,2600
 SWF = "; UnixStartTime: 0\n" + "".join(
     f"{i} {9 * i} 5 {60 + i} 4 -1 -1 4 120 -1 1 {i % 3} 1 1 1 1 -1 -1\n" for i in range(1, 40)
 )
-
-
-def run(*words: object, code: int = 0):
-    """Run a command; return its result."""
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    assert done.exit_code == code, (done.output, done.exception)
-    return done
 
 
 @pytest.fixture
