@@ -63,7 +63,7 @@ def twin(jobs: pd.DataFrame, nodes: pd.DataFrame, options: dict) -> tuple[list, 
     return start, end, ["".join(nodes["node_id"].iloc[n] for n in one) for one in where], sim.deepest
 
 
-@pytest.mark.parametrize("n_cases", [30, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_cases", [30, pytest.param(1000, marks=pytest.mark.slow)])
 def test_fast_lane_equals_the_written_rule_on_random_cases(n_cases):
     """Every start, end and node is the slow twin's: ties, zero durations, equal times, oversized jobs."""
     rng = np.random.default_rng(n_cases)
