@@ -49,6 +49,18 @@ def run(*words: object, code: int = 0) -> Result:
     return done
 
 
+def write_study(
+    path: Path, workload: str, more: str = "", *, quotes: object = QUOTES, budget: int = 70_000, packages: str = ""
+) -> Path:
+    """Write a study of one workload under the published rules; return its path."""
+    path.write_text(
+        f'quotes = "{quotes}"\n[packages]\nrules = "published"\nbudget_usd = {budget}\n{packages}\n'
+        f'[[workloads]]\nname = "log"\n{workload}\n{more}\n',
+        encoding="utf-8",
+    )
+    return path
+
+
 def offered(folder: Path, text: str, sweep: bool = True) -> Path:
     """Write a study of five types, and sweep it; return its path."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_study import write_study
 from typer.testing import CliRunner
 
 import procure
@@ -33,17 +34,6 @@ QUOTES = """name,category,cpus,mem_gb,gpus,price_usd,processor,spec_rate
 Epyc,a,16,64,0,10000,AMD EPYC 9654,8
 Xeon,b,16,64,0,9000,Intel Xeon Platinum 8592+,7.3
 Old,c,16,64,0,2500,,3
-"""
-STUDY = """name = "apps"
-quotes = "quotes.csv"
-[packages]
-rules = "published"
-budget_usd = 30_000
-min_gpu_nodes = 0
-[[workloads]]
-name = "log"
-jobs = "jobs.csv"
-logged_speed = 5
 """
 TWO = """[applications]
 vasp = { share = 0.3, by = "job_name ~ vasp", speed = { "AMD EPYC 9654" = 1.9, "Intel Xeon Platinum 8592+" = 1.07 } }
@@ -70,8 +60,9 @@ def named_jobs(n: int = 60, names: list[str] = NAMES) -> pd.DataFrame:
 def study(folder: Path, more: str = TWO, jobs: pd.DataFrame | None = None) -> Path:
     (folder / "quotes.csv").write_text(QUOTES)
     write(named_jobs() if jobs is None else jobs, folder / "jobs.csv")
-    (folder / "study.toml").write_text(STUDY + more)
-    return folder / "study.toml"
+    log = 'jobs = "jobs.csv"\nlogged_speed = 5'
+    rules = {"quotes": "quotes.csv", "budget": 30_000, "packages": "min_gpu_nodes = 0"}
+    return write_study(folder / "study.toml", log, more, **rules)
 
 
 def refused(folder: Path, more: str, **rest: pd.DataFrame) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_study import write_study
 from typer.testing import CliRunner
 
 import procure
@@ -35,15 +36,6 @@ Cpu,compute,16,64,0,,5000
 Fast,gpu,16,64,4,H100,20000
 Slow,gpu,16,64,4,L40S,10000
 """
-STUDY = """name = "gpus"
-quotes = "quotes.csv"
-[packages]
-rules = "published"
-budget_usd = 60_000
-[[workloads]]
-name = "log"
-jobs = "jobs.csv"
-"""
 MAPPED = '[gpu_models]\ntesla_v100 = { runs_on = ["H100", "L40S"], speed = { H100 = 4, L40S = 1.5 } }\n'
 
 
@@ -62,8 +54,7 @@ def gpu_jobs(n: int = 40, model: str = "tesla_v100") -> pd.DataFrame:
 def study(folder: Path, more: str = "", jobs: pd.DataFrame | None = None) -> Path:
     (folder / "quotes.csv").write_text(QUOTES)
     write(gpu_jobs() if jobs is None else jobs, folder / "jobs.csv")
-    (folder / "study.toml").write_text(STUDY + more)
-    return folder / "study.toml"
+    return write_study(folder / "study.toml", 'jobs = "jobs.csv"', more, quotes="quotes.csv", budget=60_000)
 
 
 def nodes(*models: str) -> pd.DataFrame:

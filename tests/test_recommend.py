@@ -16,7 +16,6 @@ import procure.recommender
 from procure.errors import ArgumentError
 from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.intervals import ConformalErrors
-from procure.objectives.aggregate import best_first
 from procure.recommender.rank import confirm_list, ranking_table
 from procure.recommender.recommendation import budget_by_category, counts_of, servers_by_type
 from procure.recommender.values import MEAN_WAIT, Criteria, PackageValues
@@ -54,12 +53,6 @@ def confirmed(case: WorkloadWaits, guess: list[float], k: int, simulate=None):
     values.simulate = looked_up
     confirm_list(values, Criteria(), k)
     return ranking_table(values, Criteria()), values
-
-
-def test_packages_that_run_every_job_come_first_whatever_they_wait():
-    """Then by jobs left out; equal waits by price, then row; unknown waits last."""
-    case = make_case([5, 1, 5, 5, np.nan], [0, 2, 0, 1, 0], [9, 9, 8, 9, 9])
-    assert best_first(case.wait, case.packages["price_usd"], case.left_out).tolist() == [2, 0, 4, 3, 1]
 
 
 def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch):

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import QUOTES, search, swept
+from small_study import search, swept, write_study
 
 import procure
 from procure.explanation.package import marginal_sentences, marginal_values
@@ -172,12 +172,7 @@ def test_a_report_where_no_package_runs_every_job(tmp_path: Path):
     jobs = generate(1, 60)
     jobs.loc[0, "mem_mb_per_node"] = 10**8
     write(check(jobs, JOB), tmp_path / "jobs.parquet")
-    study = tmp_path / "mine.toml"
-    study.write_text(
-        f'quotes = "{QUOTES.as_posix()}"\n[packages]\nrules = "published"\n'
-        'budget_usd = 40_000\n[[workloads]]\nname = "w"\n'
-        'jobs = "jobs.parquet"\n[sweep]\nsample = 2\n'
-    )
+    study = write_study(tmp_path / "mine.toml", 'jobs = "jobs.parquet"', "[sweep]\nsample = 2", budget=40_000)
     plan = load_plan(load_study(study))
     assert plan.packages["distinct"].sum() > len(plan.sampled_rows)
     run_sweep(plan, "serial")
