@@ -109,6 +109,8 @@ BAD_VALUES = [
     ("packages QUOTES --budget 100000 --set packages.min_gpu_nodes=-1", "min_gpu_nodes"),
     ("study init new.toml --budget much", "--budget"),
     ("workload slice jobs.csv --load 0 --out more.csv", "--load"),
+    ("workload slice jobs.csv --load 1e9 --out more.csv", "at most 1,000"),
+    ("workload generate --n-jobs 1000000000000 --out more.csv", "at most 10,000,000"),
     ("workload slice jobs.csv --load 2 --out more.txt", ".parquet or .csv"),
     ("workload slice jobs.csv --out more.csv", "--day"),
     ("workload days jobs.csv --tz Mars/Olympus", "--tz"),

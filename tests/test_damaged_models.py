@@ -234,14 +234,3 @@ def test_forged_files_that_bear_a_right_digest(tmp_path, kind, head, arrays):
     write_archive(path, Archive(whole.head | head, arrays))
     with pytest.raises(TableError, match="train it again"):
         read(path)
-
-
-def test_whole_files_are_read(tmp_path):
-    """A model that was saved predicts as before; a file of an earlier version is told apart."""
-    model = fitted()
-    path = model.save(tmp_path / "m.zip")
-    np.testing.assert_array_equal(surrogate.load(path).predict(ROWS), model.predict(ROWS))
-    archive = read_archive(path, surrogate.SCHEMA)
-    assert "content_sha256" not in archive.head
-    write_archive(tmp_path / "again.zip", archive)
-    assert (tmp_path / "again.zip").read_bytes() == path.read_bytes()

@@ -184,13 +184,6 @@ def test_amounts_too_large_for_the_fast_lane_still_run():
     assert run.schedule["start_time"].tolist() == [0, 5]
 
 
-def test_gpu_models_are_compared_regardless_of_case():
-    """Slurm's a100 is the quote's A100; another model still does not fit."""
-    jobs = job_table(submit_time=[0, 0], run_time=[5, 5], gpus_per_node=1, gpu_type=["a100", "V100"])
-    run = procure_run.simulate(jobs, node_table(1, cpus=4, gpus=2, gpu_type="A100"))
-    assert run.schedule["start_time"].isna().tolist() == [False, True]
-
-
 def test_multi_node_job_is_refused_by_name(monkeypatch):
     """A job of several nodes is never cut to one: a policy for single-node jobs names it."""
     entries = procure_run.catalog.POLICIES
