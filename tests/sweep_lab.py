@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,14 @@ def make_long_study(folder: Path, **changes: str) -> Path:
 def small_plan(folder: Path, **changes: str) -> Plan:
     """The plan of a small study of 20 jobs."""
     return load_plan(load_study(make_study(folder, **{"n_jobs": "20"} | changes)))
+
+
+def long_results() -> pd.DataFrame:
+    """The long study's results, computed serially in one go."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = serial_results(make_long_study(Path(folder)))
+    assert len(rows) >= 700
+    return rows
 
 
 def serial_results(path: Path) -> pd.DataFrame:

@@ -104,15 +104,6 @@ def test_a_huge_budget_is_refused_not_enumerated(tmp_path, procure):
     )
 
 
-def test_types_that_combine_in_too_many_ways_are_refused(tmp_path):
-    """400 types, any five of a category: more than could ever be tried."""
-    rows = [f"T{i},compute,32,128,1,{7000 + i}" for i in range(400)]
-    (tmp_path / "q.csv").write_text("\n".join([QUOTES.split("\n")[0], *rows]) + "\n")
-    rules = PackageRules(rules="published", budget_usd=100_000, types_per_category=5)
-    with pytest.raises(TooManyPackages, match="more than"):
-        count_packages(read_quotes(tmp_path / "q.csv"), rules)
-
-
 def many_types(n: int, **columns: list[object]) -> pd.DataFrame:
     """Quotes of n cheap types of one category."""
     given = {"name": [f"T{i}" for i in range(n)], "category": "compute", "cpus": 8, "mem_gb": 32.0, "gpus": 0}
