@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +16,6 @@ from small_study import search, swept, write_study
 
 import procure
 from procure.explanation.package import marginal_sentences, marginal_values
-from procure.packages import PackageRules, expand_packages
-from procure.packages.constraints import build_constraints
-from procure.packages.quotes import check_quotes
-from procure.packages.runnable import count_matrix
 from procure.page.vega import library
 from procure.recommender.confidence import Confidence
 from procure.recommender.recommendation import Recommendation, about_waiting, records
@@ -79,40 +74,6 @@ def test_workloads_count_by_their_weight(done: Recommendation):
     )
     waits, n = ([case.wait[row] for case in cases], [case.n_ran[row] for case in cases])
     assert compared(weighed).figures()["wait_mean"] == pytest.approx(np.average(waits, weights=np.multiply(n, (3, 1))))
-
-
-RULES = {
-    "one a category": {},
-    "two a category": {"types_per_category": 2, "min_gpu_nodes": 0},
-    "any": {"types_per_category": "any", "min_gpu_nodes": 0},
-    "bounds": {"types": {"a1": {"min_count": 2, "max_count": 3}, "g1": {"max_count": 0}}, "min_gpu_nodes": 0},
-    "power": {"max_power_w": 1100.0, "min_gpu_nodes": 0},
-}
-
-
-@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
-def test_what_an_offer_admits_is_what_is_listed(rules: dict):
-    """Of all counts, those admitted that the budget and the least numbers allow are the packages listed."""
-    quotes = pd.DataFrame(
-        {
-            "name": ["a1", "a2", "b1", "g1"],
-            "category": ["a", "a", "b", "g"],
-            "vendor": ["v", "w", "v", "v"],
-            "lot": ["one", "one", "one", ""],
-            "cpus": [4, 8, 16, 8],
-            "mem_gb": 64.0,
-            "gpus": [0, 0, 0, 2],
-            "price_usd": [100.0, 150.0, 300.0, 400.0],
-            "power_w": [200.0, 300.0, 400.0, 500.0],
-        }
-    )
-    quotes = check_quotes(quotes)
-    asked = PackageRules(rules="published", budget_usd=1000, maximal=False, **rules)
-    offer = build_constraints(quotes, asked)
-    every = np.array(list(itertools.product(range(11), range(7), range(4), range(3))))
-    kept = every[offer.admits(every) & offer.affordable(every) & offer.enough(every)]
-    listed = count_matrix(expand_packages(quotes, asked), quotes)
-    assert {*map(tuple, kept.tolist())} == {*map(tuple, listed.tolist())}
 
 
 @st.composite

@@ -19,6 +19,7 @@ from procure.packages import PackageRules, expand_packages
 from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
 from procure.packages.quotes import check_quotes, read_quotes
+from procure.packages.space import make_space
 
 LETTERS = "ABC"
 ROOT = Path(__file__).resolve().parent.parent
@@ -182,7 +183,8 @@ def agrees(rows: list[dict], rules: dict) -> None:
         with pytest.raises(TableError, match="packages"):
             expand_packages(quotes, PackageRules(rules="published", **rules))
         return
-    table = expand_packages(quotes, PackageRules(rules="published", **rules))
+    asked = PackageRules(rules="published", **rules)
+    table = expand_packages(quotes, asked)
     counts = table[quotes["name"].tolist()]
     found = list(map(tuple, counts.to_numpy().tolist()))
     lots = rules["one_vendor_per_lot"] and any(row["lot"] for row in rows)
@@ -191,6 +193,11 @@ def agrees(rows: list[dict], rules: dict) -> None:
     assert (table["distinct"] == ~counts.duplicated()).all()
     cents = naive_packages.charged_cents(counts.to_numpy(), rows, rules["discounts"])
     assert (table["price_usd"] == cents / 100).all()
+    if not rules["maximal"]:  # then one that is not listed is not allowed
+        one = np.eye(len(rows), dtype=np.int64)
+        near = np.concatenate([counts.to_numpy() + each for each in (*one, *-one, 0 * one[0])]).clip(0)
+        near, known = near[near.any(axis=1)], set(found)
+        assert make_space(quotes, asked).allows(near).tolist() == [tuple(each) in known for each in near.tolist()]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
