@@ -205,13 +205,13 @@ def test_packages_are_compared_on_the_past_as_it_was(tmp_path):
     study = load_study(path)
     plan = load_plan(study)
     jobs = read(study.workloads[0].jobs, JOB)
-    assert list(plan.workloads) == ["log"] and plan.n_counted("log") < len(jobs) == len(plan.workloads["log"])
+    assert list(plan.workloads) == ["past"] and plan.n_counted("past") < len(jobs) == len(plan.workloads["past"])
     run_sweep(plan, "serial")
     done = recommend(path, k=4, resamples=0)
     waits = done.ranking.loc[done.ranking["simulated"] & (done.ranking["jobs_left_out"] == 0), "mean_wait_time"]
     assert waits.iloc[0] == waits.min()
     first = done.results.counts[done.ranking["row"].iloc[0]][None]
-    runs = [simulate_packages(plan, first, "log", "best-fit", one) for one in draw_futures(jobs, study.futures)]
+    runs = [simulate_packages(plan, first, "past", "best-fit", one) for one in draw_futures(jobs, study.futures)]
     said, mean = records(done)[0]["other_loads"], done.ranking["mean_wait_time"].iloc[0]
     assert said["weeks"]["mean_wait_time"] == pytest.approx(np.mean([run["mean_wait_time"].iloc[0] for run in runs]))
     assert [one["load"] for one in said["loads"]] == [1.2, 1.5] and said["weeks"]["n"] == 3
