@@ -247,6 +247,8 @@ class Plans:
         """Return how many units of a job each node holds in every second."""
         job, found = sim.jobs[j], np.full(free.shape[:2], sim.jobs[j]["most"])
         for r, name in enumerate(RES):
+            if r and not job[name] and not job.get(f"{name}_node"):
+                continue  # where a node is held whole, its CPUs say so
             left = free[:, :, r] - job.get(f"{name}_node", 0)
             found = np.where(left < 0, 0, found if not job[name] else np.minimum(found, left // job[name]))
         if job["whole"]:

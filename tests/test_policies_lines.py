@@ -129,7 +129,7 @@ def test_policy_equals_its_slow_twin_with_equal_requests(policy, n_jobs):
 
 
 CROWDS = {
-    **{"conservative": (250, 8_000), "earliest-gap": (150, 2_000), "best-gap": (45, 600), "tabu:rounds=3": (35, 600)},
+    **{"conservative": (250, 8_000), "earliest-gap": (80, 1_200), "best-gap": (28, 400), "tabu:rounds=3": (20, 400)},
     **{"easy:depth=2": (60, 1_000), "easy:depth=3,order=sjf": (60, 1_000)},
 }
 """By policy: how many jobs, and the horizon of the twin, s."""
