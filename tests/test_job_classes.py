@@ -52,6 +52,8 @@ def jobs_of(**columns) -> pd.DataFrame:
         ("requested_time <= 1h", [1, 0, 0, 0]),
         ("group == chem|physics", [1, 1, 1, 0]),
         ("group != chem", [0, 1, 0, 1]),
+        ("account == chem", [1, 0, 1, 0]),
+        ("partition != gpu*", [1, 1, 0, 0]),
         ("partition == gpu* and user == ann", [0, 0, 1, 0]),
         ("gpu_type == A100", [0, 0, 1, 0]),
         ("user ~ NN or", [0, 0, 0, 0]),
