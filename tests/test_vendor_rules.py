@@ -39,27 +39,6 @@ def ids(quotes: pd.DataFrame, **rules: object) -> list[str]:
     return expand_packages(quotes, PackageRules(rules="published", **rules))["package_id"].tolist()
 
 
-def test_a_lot_goes_to_one_vendor() -> None:
-    """Of one lot a package holds the types of one vendor; another lot is awarded for itself."""
-    apart = offers(lot=["1", "1", "2"])
-    assert ids(apart, budget_usd=60, types_per_category=2) == ["a=3,g=1", "g=2", "b=2,g=1", "g=2"]
-    together = offers(lot=["1", "1", "1"])
-    assert ids(together, budget_usd=60) == ["b=2,g=1", "g=2"]
-    free = ids(together, budget_usd=60, one_vendor_per_lot=False)
-    assert free == ids(offers(), budget_usd=60)
-
-
-def test_a_larger_order_may_be_cheaper() -> None:
-    """Where three nodes are too dear and four are not, four stand and two do not."""
-    quotes = offers(max_count=[4, 0, 0])
-    tier = {"type": "a", "from_count": 4, "percent": 40}
-    rules = {"budget_usd": 25, "min_gpu_nodes": 0, "discounts": [tier]}
-    assert ids(quotes, **rules) == ["a=4"]
-    assert ids(quotes, **rules, maximal=False) == ["a=1", "a=2", "a=4"]
-    table = expand_packages(quotes, PackageRules(rules="published", **rules))
-    assert table["price_usd"].tolist() == [24.0]
-
-
 @pytest.mark.parametrize(
     "rules",
     [
