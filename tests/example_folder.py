@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
-from small_study import QUOTES
+from small_study import write_study
 from sweep_lab import make_study
 from test_futures import CHICAGO, log
 
@@ -26,15 +26,13 @@ gpu,64,512,4,14.5,6.6
 WINDOW = {"tree": {"pods": 1, "leaves": 2, "nodes": 2}, "idle": [0, 1, 3], "jobs": [{"id": "a", "n_nodes": 2}]}
 
 
-def _study_of_weeks(folder: Path) -> None:
+def study_of_weeks(folder: Path) -> Path:
+    """Return a study of six weeks of jobs and one old node."""
     write(log(weeks=6, n=500).assign(n_nodes=1), folder / "weeks.parquet")
     (folder / "old.csv").write_text("node_id,cpus,mem_mb,gpus\nold,8,64000,0\n")
-    (folder / "weeks.toml").write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 60_000\nexisting_nodes = "old.csv"\n'
-        f'[[workloads]]\nname = "log"\n'
-        f'jobs = "weeks.parquet"\ntz = "{CHICAGO}"\nwarm_up = "1d"\n'
-        f'[futures]\ndraws = 4\nlength = "14d"\ntz = "{CHICAGO}"\n'
-    )
+    workload = f'jobs = "weeks.parquet"\ntz = "{CHICAGO}"\nwarm_up = "1d"'
+    futures = f'[futures]\ndraws = 4\nlength = "14d"\ntz = "{CHICAGO}"'
+    return write_study(folder / "weeks.toml", workload, futures, budget=60_000, packages='existing_nodes = "old.csv"')
 
 
 def _logged_week(nodes: pd.DataFrame) -> pd.DataFrame:
@@ -66,7 +64,7 @@ def make_folder(folder: Path) -> None:
     )
     procure.write_policy(folder / "site.policy", procure.learn_policy(jobs, nodes, wanted, settings))
     write(_logged_week(nodes), folder / "logged.parquet")
-    _study_of_weeks(folder)
+    study_of_weeks(folder)
     wide = pd.DataFrame(
         {"job_id": ["a", "b", "c", "d"], "submit_time": [0, 1, 2, 70], "run_time": 100, "requested_time": 200,
          "n_nodes": [2, 3, 4, 5], "cpus_per_node": 1, "mem_mb_per_node": 0, "gpus_per_node": 0}

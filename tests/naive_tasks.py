@@ -1,13 +1,16 @@
-"""Slow twins of the policies for jobs of tasks: dictionaries and brute force, sharing no code with the product.
+"""Slow twins of the policies: dictionaries and brute force, sharing no code with the product.
 
 A job is a dict of submit, run, est, limit (s), n (units: tasks, or nodes with ``most`` 1), cpus, mem, gpus, slices of
 each unit, mem_node, gpus_node, slices_node on each node used, most (units on a node), lo and hi (nodes), whole, types.
-What a job has stands in a dict of units by node row.
+What a job has stands in a dict of units by node row. An order is ``key(sim, j)``, a hold-back ``admits(sim, j)``.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 RES = ("cpus", "mem", "gpus", "slices")
 NEVER = 10**15
@@ -58,20 +61,21 @@ class Sim:
     def __init__(self, jobs, nodes, place="first", pool=False):
         self.jobs, self.nodes, self.place, self.pool = jobs, nodes, place, pool
         self.start, self.where, self.expected = ([x] * len(jobs) for x in (None, {}, None))
-        self.now = 0
+        self.took = [job["run"] for job in jobs]
+        self.now = self.deepest = 0
+        self.able = [enough(job, self.held(j, nodes)) for j, job in enumerate(jobs)]
 
     def held(self, j, *frees):
         job = self.jobs[j]
         return {n: min(holds(job, node, free[n]) for free in frees) for n, node in enumerate(self.nodes)}
 
     def running(self):
-        return [
-            j for j, job in enumerate(self.jobs) if self.start[j] is not None and self.start[j] + job["run"] > self.now
-        ]
+        return [j for j, start in enumerate(self.start) if start is not None and start + self.took[j] > self.now]
 
-    def free(self, holders):
+    def free(self, holders=None):
+        """Return what is free beside some jobs; by default those that run."""
         free = [dict(node) for node in self.nodes]
-        for j in holders:
+        for j in self.running() if holders is None else holders:
             self.take(free, j, self.where[j])
         return free
 
@@ -82,9 +86,7 @@ class Sim:
 
     def waiting(self):
         return [
-            j
-            for j, job in enumerate(self.jobs)
-            if job["submit"] <= self.now and self.start[j] is None and enough(job, self.held(j, self.nodes))
+            j for j, job in enumerate(self.jobs) if job["submit"] <= self.now and self.start[j] is None and self.able[j]
         ]
 
     def margin(self, j, n, units, free, of_all=False):
@@ -101,13 +103,16 @@ class Sim:
         job = self.jobs[j]
         if not enough(job, held):
             return None
-        if self.place == "first":
-            return in_rows(job, held, sorted(held)) or most_first(job, held, lambda n, units: 0)
+        if self.place in ("first", "last-rows"):
+            rows = sorted(held, reverse=self.place == "last-rows")
+            return in_rows(job, held, rows) or most_first(job, held, lambda n, units: 0)
         sign = 1 if self.place == "best" else -1
         return most_first(job, held, lambda n, units: sign * self.margin(j, n, units, free))
 
     def begin(self, j, where):
         self.start[j], self.where[j] = self.now, where
+        if "runs" in self.jobs[j]:  # by node
+            self.took[j] = max(self.jobs[j]["runs"][n] for n in where)
         self.expected[j] = min(self.now + self.jobs[j]["est"], NEVER)
 
     def correct(self):
@@ -121,7 +126,7 @@ class Sim:
         self.now = -1
         while True:
             moments = [job["submit"] for job in self.jobs]
-            moments += [s + job["run"] for s, job in zip(self.start, self.jobs, strict=True) if s is not None]
+            moments += [s + took for s, took in zip(self.start, self.took, strict=True) if s is not None]
             later = [t for t in moments if t > self.now]
             if not later:
                 return self.start, self.where
@@ -129,14 +134,28 @@ class Sim:
             self.correct()
             while (answer := decide(self)) is not None:
                 self.begin(*answer)
+            self.deepest = max(self.deepest, len(self.waiting()))
 
 
-def queue(key, skip):
+def as_submitted(sim, j):
+    return 0
+
+
+def everybody(sim, j):
+    return True
+
+
+def one_each(users):
+    """Each user runs one job at a time."""
+    return lambda sim, j: users[j] not in {users[other] for other in sim.running()}
+
+
+def queue(key=as_submitted, skip=False, admits=everybody):
     """Serve in an order; who does not fit blocks the others, or is skipped."""
 
     def decide(sim):
-        for j in sorted(sim.waiting(), key=lambda j: (key(sim.jobs[j], j), j)):
-            free = sim.free(sim.running())
+        free = sim.free()
+        for j in sorted(filter(lambda j: admits(sim, j), sim.waiting()), key=lambda j: (key(sim, j), j)):
             where = sim.placed(j, sim.held(j, free), free)
             if where is not None:
                 return j, where
@@ -148,8 +167,10 @@ def queue(key, skip):
 
 
 def best_fit(of_all=False):
+    """Start the job that leaves the least of its nodes, on average over them; a margin as written in the design."""
+
     def decide(sim):
-        free, offers = sim.free(sim.running()), []
+        free, offers = sim.free(), []
         for j in sim.waiting():
             held = sim.held(j, free)
             if enough(sim.jobs[j], held):
@@ -161,19 +182,21 @@ def best_fit(of_all=False):
     return decide
 
 
-def easy(key=lambda job, j: 0, by_time_only=False, head_key=lambda job, j: 0, keep=False, reach=None):
+def easy(key=as_submitted, by_time_only=False, head_key=as_submitted, keep=False, reach=None, admits=everybody):
+    """``head_key`` orders who holds the reservation, ``key`` who starts beside it."""
     kept = set()
 
     def decide(sim):
-        waiting = sim.waiting()
-        queue = sorted(waiting, key=lambda j: (j not in kept, head_key(sim.jobs[j], j), j))
+        reached = sim.waiting()[:reach]
+        waiting = [j for j in sim.waiting() if admits(sim, j)]
+        queue = sorted(waiting, key=lambda j: (j not in kept, head_key(sim, j), j))
         if not queue:
             return None
         if keep and queue[0] not in kept:
             kept.clear()
             kept.add(queue[0])
         head = queue[0]
-        free = sim.free(sim.running())
+        free = sim.free()
         where = sim.placed(head, sim.held(head, free), free)
         if where is not None:
             return head, where
@@ -186,12 +209,10 @@ def easy(key=lambda job, j: 0, by_time_only=False, head_key=lambda job, j: 0, ke
         extra -= sim.jobs[head]["n"]
         highest = in_rows(sim.jobs[head], held, sorted(held, reverse=True))
         sim.take(then, head, highest or most_first(sim.jobs[head], held, lambda n, units: -n))
-        for j in sorted(queue[1:], key=lambda j: (key(sim.jobs[j], j), j)):
-            if reach and j not in waiting[:reach]:
-                continue
+        for j in sorted(queue[1:], key=lambda j: (key(sim, j), j)):
             end = min(sim.now + sim.jobs[j]["est"], NEVER)
             late = end >= shadow + (not by_time_only)
-            if late and (by_time_only or (sim.pool and sim.jobs[j]["n"] > extra)):
+            if j not in reached or (late and (by_time_only or (sim.pool and sim.jobs[j]["n"] > extra))):
                 continue
             held = sim.held(j, free, then) if late and not sim.pool else sim.held(j, free)
             where = sim.placed(j, held, free)
@@ -203,85 +224,95 @@ def easy(key=lambda job, j: 0, by_time_only=False, head_key=lambda job, j: 0, ke
 
 
 class Plans:
-    """When and where jobs are planned, as a list of what holds what from when until when."""
+    """When and where jobs are planned: what is free on every node in every second up to a horizon."""
 
-    def earliest(self, sim, j, held, before=NEVER, place="first"):
-        """Return the earliest start beside ``held``, a list of (start, end, job, where), and where; None if not before.
+    def __init__(self, horizon=600):
+        self.horizon = horizon
 
-        What is free grows only where something ends.
-        """
-        for start in sorted({sim.now} | {end for _, end, _, _ in held if end > sim.now}):
-            if start >= before:
-                break
-            end = start + sim.jobs[j]["est"]
-            moments = {start} | {t for one in held for t in one[:2] if start < t < end}
-            frees = [self.free(sim, held, t) for t in moments]
-            if sim.pool:  # any units will do, and not the same ones are named in advance
-                where = {} if min(self.idle(sim, j, held, t) for t in moments) >= sim.jobs[j]["n"] else None
-                if where is not None and start == sim.now:
-                    free = sim.free(sim.running())
-                    where = sim.placed(j, sim.held(j, free), free)
-            else:
-                where = sim.placed(j, sim.held(j, *frees), frees[0])
+    def laid(self, sim, held):
+        """Return what is free beside ``held``, (start, end, job, where) each, and in a pool how many units."""
+        free = np.repeat([[[node[r] for r in RES] for node in sim.nodes]], self.horizon, axis=0)
+        taken = np.zeros(self.horizon, np.int64)
+        for one in held:
+            self.add(sim, free, taken, *one)
+        return free, taken
+
+    def add(self, sim, free, taken, start, end, j, where):
+        span = slice(max(start - sim.now, 0), min(end - sim.now, self.horizon))
+        taken[span] += sim.jobs[j]["n"]
+        for n, units in where.items():
+            free[span, n] -= NEVER if sim.jobs[j]["whole"] else [of_node(sim.jobs[j], units)[r] for r in RES]
+
+    def units(self, sim, j, free):
+        """Return how many units of a job each node holds in every second."""
+        job, found = sim.jobs[j], np.full(free.shape[:2], sim.jobs[j]["most"])
+        for r, name in enumerate(RES):
+            if r and not job[name] and not job.get(f"{name}_node"):
+                continue  # where a node is held whole, its CPUs say so
+            left = free[:, :, r] - job.get(f"{name}_node", 0)
+            found = np.where(left < 0, 0, found if not job[name] else np.minimum(found, left // job[name]))
+        if job["whole"]:
+            found *= (free == [[node[r] for r in RES] for node in sim.nodes]).all(axis=2)
+        return found.clip(0) * [node["types"] & job["types"] != 0 for node in sim.nodes]
+
+    def earliest(self, sim, j, laid, before=NEVER):
+        """Return the earliest start beside what is laid, and where; None if not before."""
+        job, (free, taken) = sim.jobs[j], laid
+        if sim.pool:  # any units will do, and not the same ones are named in advance
+            units = sum(holds(job | {"most": 99}, node, node) for node in sim.nodes) - taken[:, None]
+        else:
+            units = self.units(sim, j, free)
+        units = sliding_window_view(units, job["est"], axis=0).min(axis=2)
+        for t in np.flatnonzero(units.sum(axis=1) >= job["n"]).tolist():
+            if sim.now + t >= before:
+                return None
+            if sim.pool:
+                return sim.now + t, sim.placed(j, sim.held(j, sim.free()), None) if t == 0 else {}
+            where = sim.placed(j, dict(enumerate(units[t].tolist())), None)
             if where is not None:
-                return start, where
+                return sim.now + t, where
+        assert before < NEVER, "the horizon is too near"
         return None
-
-    def free(self, sim, held, moment):
-        free = [dict(node) for node in sim.nodes]
-        for start, end, j, where in held:
-            if start <= moment < end:
-                sim.take(free, j, where)
-        return free
-
-    def idle(self, sim, j, held, moment):
-        units = sum(holds(sim.jobs[j] | {"most": 99}, node, node) for node in sim.nodes)
-        return units - sum(sim.jobs[k]["n"] for start, end, k, _ in held if start <= moment < end)
 
     def running(self, sim):
         return [(sim.start[j], sim.expected[j], j, sim.where[j]) for j in sim.running()]
 
     def lay(self, sim, order):
         """Plan jobs one behind the other; returns start and where by job."""
-        held, found = self.running(sim), {}
+        laid, found = self.laid(sim, self.running(sim)), {}
         for j in order:
-            found[j] = start, where = self.earliest(sim, j, held)
-            held.append((start, start + sim.jobs[j]["est"], j, where))
+            found[j] = start, where = self.earliest(sim, j, laid)
+            self.add(sim, *laid, start, start + sim.jobs[j]["est"], j, where)
         return found
 
 
 class Reserving(Plans):
     """EASY whose first ``depth`` jobs hold reservations."""
 
-    def __init__(self, depth, key=lambda job, j: 0):
-        self.depth, self.key = depth, key
+    def __init__(self, depth, key=as_submitted, head_key=as_submitted, horizon=600):
+        super().__init__(horizon)
+        self.depth, self.key, self.head_key = depth, key, head_key
 
     def __call__(self, sim):
-        queue = sim.waiting()
+        queue = sorted(sim.waiting(), key=lambda j: (self.head_key(sim, j), j))
         first = queue[: self.depth]
-        for i, j in enumerate(first):
-            start, where = self.lay(sim, first[: i + 1])[j]
+        behind = sorted(queue[self.depth :], key=lambda j: (self.key(sim, j), j))
+        for order in [*(first[: i + 1] for i in range(len(first))), *([*first, j] for j in behind)]:
+            start, where = self.lay(sim, order)[order[-1]]
             if start == sim.now:
-                return j, where
-        for j in sorted(queue[self.depth :], key=lambda j: (self.key(sim.jobs[j], j), j)):
-            start, where = self.lay(sim, [*first, j])[j]
-            if start == sim.now:
-                return j, where
+                return order[-1], where
         return None
 
 
-class EarliestGap(Plans):
-    """All waiting jobs planned anew, in the order of submission."""
+class Gaps(Plans):
+    """All waiting jobs planned anew: in the order of submission, or a new one at the ``best`` of the last 20 places.
 
-    def __call__(self, sim):
-        planned = self.lay(sim, sim.waiting())
-        return next(((j, where) for j, (start, where) in planned.items() if start == sim.now), None)
+    That is where the expected bounded slowdowns are least; ties go to the back. ``rounds`` moves jobs on from there.
+    """
 
-
-class BestGap(Plans):
-    """A new job is put where the expected bounded slowdowns are least, of the last 20 places; ties go to the back."""
-
-    order: tuple = ()
+    def __init__(self, best=False, rounds=0, horizon=600):
+        super().__init__(horizon)
+        self.best, self.rounds, self.order, self.n_searches = best, rounds, [], 0
 
     def slowdowns(self, sim, order):
         total = 0.0
@@ -290,26 +321,46 @@ class BestGap(Plans):
             total += max(1.0, (start - sim.jobs[j]["submit"] + run) / max(run, 10.0))
         return total
 
+    def inserted(self, sim, order, j):
+        places = range(len(order), max(-1, len(order) - 20), -1)
+        return min(([*order[:at], j, *order[at:]] for at in places), key=lambda order: self.slowdowns(sim, order))
+
+    def search(self, sim):
+        self.n_searches += 1
+        rng, tabu = np.random.default_rng(self.n_searches), []
+        order, least = self.order, self.slowdowns(sim, self.order)
+        for _ in range(self.rounds):
+            j = order[int(rng.integers(len(order)))]
+            if j in tabu:
+                continue
+            tabu = [*tabu, j][-max(1, min(10, len(order) // 2)) :]
+            moved = self.inserted(sim, [other for other in order if other != j], j)
+            if (value := self.slowdowns(sim, moved)) < least:
+                order, least = moved, value
+        self.order = order
+
     def __call__(self, sim):
+        queue = sim.waiting()
         self.order = [j for j in self.order if sim.start[j] is None]
-        for j in sim.waiting():
+        for j in queue:
             if j not in self.order:
-                places = range(len(self.order), max(-1, len(self.order) - 20), -1)
-                tried = [[*self.order[:place], j, *self.order[place:]] for place in places]
-                self.order = min(tried, key=lambda order: self.slowdowns(sim, order))
+                self.order = self.inserted(sim, self.order, j) if self.best else [*self.order, j]
+        if self.rounds and len(queue) > 1:
+            self.search(sim)
         planned = self.lay(sim, self.order)
-        return next(((j, planned[j][1]) for j in sim.waiting() if planned[j][0] == sim.now), None)
+        return next(((j, planned[j][1]) for j in queue if planned[j][0] == sim.now), None)
 
 
 class Conservative(Plans):
     """Promises that are kept, moved forward when a job ends early, and made anew when one outlasts its estimate."""
 
-    def __init__(self):
+    def __init__(self, horizon=600):
+        super().__init__(horizon)
         self.promise, self.believed = {}, {}
 
-    def held(self, sim, but):
+    def beside(self, sim, but):
         planned = ((s, s + sim.jobs[j]["est"], j, where) for j, (s, where) in self.promise.items() if j != but)
-        return [*self.running(sim), *planned]
+        return self.laid(sim, [*self.running(sim), *planned])
 
     def __call__(self, sim):
         queue, now = sim.waiting(), sim.now
@@ -324,82 +375,94 @@ class Conservative(Plans):
             moved = False
             for j in queue:
                 if j in self.promise and self.promise[j][0] > now:
-                    found = self.earliest(sim, j, self.held(sim, j), self.promise[j][0])
+                    found = self.earliest(sim, j, self.beside(sim, j), self.promise[j][0])
                     if found:
                         self.promise[j], moved = found, True
         for j in queue:
             if j not in self.promise:
-                self.promise[j] = self.earliest(sim, j, self.held(sim, j))
+                self.promise[j] = self.earliest(sim, j, self.beside(sim, j))
         for j in queue:
-            if self.promise[j][0] == now:
+            start, where = self.promise[j]
+            if start == now:
                 self.believed[j] = now + sim.jobs[j]["est"]
-                if sim.pool:
-                    free = sim.free(sim.running())
-                    return j, sim.placed(j, sim.held(j, free), free)
-                return j, self.promise[j][1]
+                return j, sim.placed(j, sim.held(j, sim.free()), None) if sim.pool else where
         return None
 
 
-def tasks_case(rng: np.random.Generator, jobs, nodes):
-    """Give rows of a job table tasks, some whole nodes; the first row's tasks may stand anywhere."""
-    n = len(jobs)
-    tasks = rng.choice([0, 0, 1, 2, 3, 5, 8], n)
-    tasks[0] = 3
-    mem, gpus = rng.choice([0, 0, 100, 300], n), rng.choice([0, 0, 0, 1, 2], n)
-    lo = np.minimum(rng.choice([1, 1, 1, 2, 3], n), np.maximum(tasks, 1))
-    hi, most = rng.choice([0, 0, 0, 1, 2, 3], n), rng.choice([0, 0, 0, 1, 2, 4], n)
-    hi = np.where(hi > 0, np.maximum(hi, lo), 0)
-    most = np.where((hi > 0) & (most * hi < tasks), 0, most)
-    lo[0], hi[0], most[0], mem[0], gpus[0] = 1, 0, 0, 0, 0
-    return jobs.assign(
-        n_tasks=tasks,
-        cpus_per_task=rng.choice([1, 1, 1, 2, 3], n),
-        mem_mb_per_task=np.where(tasks > 0, mem, 0),
-        mem_mb_per_node=np.where((tasks > 0) & (mem > 0), 0, jobs.get("mem_mb_per_node", 0)),
-        gpus_per_task=np.where(tasks > 0, gpus, 0),
-        gpus_per_node=np.where((tasks > 0) & (gpus > 0), 0, jobs.get("gpus_per_node", 0)),
-        tasks_per_node=most,
-        min_nodes=lo,
-        max_nodes=hi,
-        exclusive=rng.random(n) < 0.1,
-    ), nodes
+def size(sim, j):
+    return max(sim.jobs[j]["cpus"], 1) * sim.jobs[j]["n"]
 
 
-def unit_case(rng: np.random.Generator, jobs, nodes):
-    """Let all jobs ask for tasks of one kind on any nodes: only how many are free counts."""
-    cpus, mem = rng.choice([1, 1, 2]), rng.choice([0, 0, 100])
-    nodes = nodes.assign(cpus=rng.choice([1, 3, 4, 8], len(nodes)))
-    return jobs.assign(
-        n_tasks=rng.choice([1, 1, 2, 3, 5, 8], len(jobs)),
-        cpus_per_task=cpus,
-        mem_mb_per_task=mem,
-        mem_mb_per_node=0,
-        gpus_per_node=0,
-        gpus_per_task=0,
-        exclusive=False,
-        min_nodes=1,
-        max_nodes=0,
-        tasks_per_node=0,
-    ), nodes
+def largest(sim, j):
+    return -size(sim, j)
 
 
-def with_tasks(row, job):
-    """Turn a job of nodes of `policy_cases.as_dicts` into units, by its row of the table."""
-    n, pool = int(row["n_tasks"]), "slices" if job["slices"] else "gpus"
-    whole = bool(row["exclusive"])
-    if not n:
-        return job | {"most": 1, "lo": job["n"], "hi": job["n"], "whole": whole}
-    return job | {
-        "n": n,
-        "cpus": int(row["cpus_per_task"]),
-        "mem": int(row["mem_mb_per_task"]),
-        "gpus": 0,
-        "slices": 0,
-        pool: int(row["gpus_per_task"]),
-        "mem_node": job["mem"],
-        f"{pool}_node": int(row["gpus_per_node"]),
-        "most": int(row["tasks_per_node"]) or n,
-        "lo": int(row["min_nodes"]),
-        "hi": min(int(row["max_nodes"]) or n, n),
-        "whole": whole,
-    }
+def last(sim, j):
+    return -j
+
+
+def estimate(sim, j):
+    return sim.jobs[j]["est"]
+
+
+def wfp3(sim, j):
+    ratio = float(sim.now - sim.jobs[j]["submit"]) / estimate(sim, j)
+    return -(ratio * ratio * ratio) * size(sim, j)
+
+
+def unicef(sim, j):
+    return -float(sim.now - sim.jobs[j]["submit"]) / (max(math.log2(size(sim, j)), 1.0) * estimate(sim, j))
+
+
+def f3(sim, j):
+    submitted = math.log10(max(float(sim.jobs[j]["submit"]), 1.0))
+    return float(estimate(sim, j)) * size(sim, j) + 6_860_000.0 * submitted
+
+
+def age_and_size(sim, j):
+    age = float(sim.now - sim.jobs[j]["submit"])
+    return -(min(1.0, age / 20.0) + 0.0 + 2.0 * (sim.jobs[j]["n"] / len(sim.nodes)))
+
+
+PRIORITY = "weight_fair_share=0,weight_size=2,max_age=20"
+TWINS = {
+    "fcfs": queue,
+    "lcfs": lambda: queue(last),
+    "edf": lambda: queue(lambda sim, j: sim.jobs[j]["due"]),
+    "f3": lambda: queue(f3),
+    "wfp3": lambda: queue(wfp3),
+    "unicef": lambda: queue(unicef),
+    f"priority:{PRIORITY}": lambda: queue(age_and_size),
+    "first-fit": lambda: queue(skip=True),
+    "sjf": lambda: queue(estimate, True),
+    "smallest-first": lambda: queue(size, True),
+    "largest-first": lambda: queue(largest, True),
+    "best-fit": best_fit,
+    "best-fit-of-node": lambda: best_fit(True),
+    "easy": easy,
+    "easy-sjf": lambda: easy(estimate),
+    "easy-by-time": lambda: easy(by_time_only=True),
+    "easy:order=lcfs": lambda: easy(last),
+    "easy:order=largest": lambda: easy(largest),
+    "easy:order=wfp3": lambda: easy(wfp3),
+    "easy:order=sjf,queue_order=unicef": lambda: easy(estimate, head_key=unicef),
+    "easy:queue_order=smallest": lambda: easy(head_key=size),
+    "easy:queue_order=sjf,keep=true": lambda: easy(head_key=estimate, keep=True),
+    "easy:order=sjf,queue_order=unicef,keep=true,by_time_only=true": lambda: easy(estimate, True, unicef, True),
+    f"easy:order=priority,{PRIORITY}": lambda: easy(age_and_size),
+    "easy:queue_depth=3": lambda: easy(reach=3),
+}
+"""By policy."""
+PLANS = {
+    "conservative": Conservative,
+    "earliest-gap": Gaps,
+    "best-gap": lambda **how: Gaps(True, **how),
+    "tabu:rounds=0": lambda **how: Gaps(True, **how),
+    "tabu:rounds=3": lambda **how: Gaps(True, 3, **how),
+    "easy:depth=2": lambda **how: Reserving(2, **how),
+    "easy:depth=3": lambda **how: Reserving(3, **how),
+    "easy:depth=2,order=sjf": lambda **how: Reserving(2, estimate, **how),
+    "easy:depth=3,order=sjf": lambda **how: Reserving(3, estimate, **how),
+    "easy:depth=2,order=wfp3,queue_order=sjf": lambda **how: Reserving(2, wfp3, estimate, **how),
+}
+"""By policy that plans ahead; each takes a horizon, s."""

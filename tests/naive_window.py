@@ -7,8 +7,6 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 
-from procure.errors import ArgumentError
-
 
 def pair_hops(a, b, tree, hops):
     """Hops between two places."""
@@ -31,62 +29,22 @@ def total(places, tree):
     return sum(cost(list(each), tree) for each in places)
 
 
-def check_start(start, n_line):
-    if not 0 <= start < n_line:
-        raise ArgumentError("starts", f"start {start} is not in a line of {n_line} idle nodes")
-
-
 def static_places(window, starts):
-    """The static model (SCAS): a job gets the node at its start and the next ones of a line that stays as it is."""
+    """The static model (SCAS): a job gets the node at its start and the next ones of a line that stays as it is.
+
+    None if two jobs would hold one node.
+    """
     n = len(window.idle)
-    places = []
-    for start, size in zip(starts, window.sizes.tolist(), strict=True):
-        check_start(start, n)
-        places.append(window.idle[(start + np.arange(size)) % n])
-    if len(np.unique(np.concatenate(places))) < int(window.sizes.sum()):
-        raise ArgumentError("starts", "two jobs would hold one node; in the static model jobs are disjoint")
-    return places
-
-
-def dynamic_places(window, order, starts):
-    """The dynamic model (DCAS): what a job takes leaves the line before the next of the order is placed."""
-    if sorted(order) != list(range(len(window.sizes))):
-        raise ArgumentError("order", f"{list(order)} does not name each of the jobs once")
-    line = window.idle
-    places = [line[:0]] * len(window.sizes)
-    for job in order:
-        check_start(starts[job], len(line))
-        at = (starts[job] + np.arange(window.sizes[job])) % len(line)
-        places[job] = line[at]
-        line = np.delete(line, at)
-    return places
+    places = [
+        window.idle[(start + np.arange(size)) % n] for start, size in zip(starts, window.sizes.tolist(), strict=True)
+    ]
+    return places if len(np.unique(np.concatenate(places))) == int(window.sizes.sum()) else None
 
 
 def static_optimum(window):
     """Every way to give each job a start."""
-    best = math.inf
-    for starts in product(range(len(window.idle)), repeat=len(window.sizes)):
-        try:
-            best = min(best, total(static_places(window, starts), window.tree))
-        except ValueError:  # two jobs on one node
-            continue
-    return best
-
-
-def dynamic_optimum(window):
-    """Every order of the jobs and every start in what the earlier ones leave."""
-    n = len(window.idle)
-    best = math.inf
-    for order in permutations(range(len(window.sizes))):
-        lengths, left = [], n
-        for job in order:
-            lengths.append(range(left))
-            left -= int(window.sizes[job])
-        for chosen in product(*lengths):
-            starts = dict(zip(order, chosen, strict=True))
-            places = dynamic_places(window, order, [starts[j] for j in range(len(order))])
-            best = min(best, total(places, window.tree))
-    return best
+    every = product(range(len(window.idle)), repeat=len(window.sizes))
+    return min(total(places, window.tree) for starts in every if (places := static_places(window, starts)))
 
 
 def best_places(free, n, tree):

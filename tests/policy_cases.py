@@ -153,30 +153,91 @@ def crowded_case(rng: np.random.Generator, n_jobs: int = 24, kill: bool = True):
     return jobs, nodes
 
 
+def tasks_case(rng: np.random.Generator, jobs, nodes):
+    """Give rows of a job table tasks, some whole nodes; the first row's tasks may stand anywhere."""
+    n = len(jobs)
+    tasks = rng.choice([0, 0, 1, 2, 3, 5, 8], n)
+    tasks[0] = 3
+    mem, gpus = rng.choice([0, 0, 100, 300], n), rng.choice([0, 0, 0, 1, 2], n)
+    lo = np.minimum(rng.choice([1, 1, 1, 2, 3], n), np.maximum(tasks, 1))
+    hi, most = rng.choice([0, 0, 0, 1, 2, 3], n), rng.choice([0, 0, 0, 1, 2, 4], n)
+    hi = np.where(hi > 0, np.maximum(hi, lo), 0)
+    most = np.where((hi > 0) & (most * hi < tasks), 0, most)
+    lo[0], hi[0], most[0], mem[0], gpus[0] = 1, 0, 0, 0, 0
+    return jobs.assign(
+        n_tasks=tasks,
+        cpus_per_task=rng.choice([1, 1, 1, 2, 3], n),
+        mem_mb_per_task=np.where(tasks > 0, mem, 0),
+        mem_mb_per_node=np.where((tasks > 0) & (mem > 0), 0, jobs.get("mem_mb_per_node", 0)),
+        gpus_per_task=np.where(tasks > 0, gpus, 0),
+        gpus_per_node=np.where((tasks > 0) & (gpus > 0), 0, jobs.get("gpus_per_node", 0)),
+        tasks_per_node=most,
+        min_nodes=lo,
+        max_nodes=hi,
+        exclusive=rng.random(n) < 0.1,
+    ), nodes
+
+
+def unit_case(rng: np.random.Generator, jobs, nodes):
+    """Let all jobs ask for tasks of one kind on any nodes: only how many are free counts."""
+    cpus, mem = rng.choice([1, 1, 2]), rng.choice([0, 0, 100])
+    nodes = nodes.assign(cpus=rng.choice([1, 3, 4, 8], len(nodes)))
+    return jobs.assign(
+        n_tasks=rng.choice([1, 1, 2, 3, 5, 8], len(jobs)),
+        cpus_per_task=cpus,
+        mem_mb_per_task=mem,
+        mem_mb_per_node=0,
+        gpus_per_node=0,
+        gpus_per_task=0,
+        exclusive=False,
+        min_nodes=1,
+        max_nodes=0,
+        tasks_per_node=0,
+    ), nodes
+
+
 def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):
-    """The same for the slow twins; submission times are sorted already."""
+    """The same in units for `naive_tasks`; submission times are sorted already."""
     bits = {"": -1, "a100": 1, "v100": 2, SLICE: 4, "v100|a100": 3, f"v100|{SLICE}": 6}
     first = int(jobs["submit_time"].min())
     rows = []
-    defaults = {"mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": "", "due_time": 0}
+    optional = ("mem_mb_per_node", "gpus_per_node", "due_time", "n_tasks", "gpus_per_task", "exclusive")
+    defaults = dict.fromkeys(optional, 0) | {"gpu_type": ""}
     for job in [defaults | row for row in jobs.to_dict("records")]:
-        limit = int(job["requested_time"])
-        run = int(job["run_time"])
-        rows.append(
-            {
-                "submit": int(job["submit_time"]) - first,
-                "run": min(run, limit) if kill and limit else run,
-                "limit": limit,
-                "est": limit or 10**15,
-                "due": int(job["due_time"]),
-                "n": int(job["n_nodes"]),
-                "cpus": int(job["cpus_per_node"]),
-                "mem": int(job["mem_mb_per_node"]),
-                "gpus": int(job["gpus_per_node"]) * (SLICE not in job["gpu_type"]),
-                "slices": int(job["gpus_per_node"]) * (SLICE in job["gpu_type"]),
-                "types": bits[job["gpu_type"].lower()] if job["gpus_per_node"] > 0 else -1,
+        limit, run, n_nodes, n = (int(job[name]) for name in ("requested_time", "run_time", "n_nodes", "n_tasks"))
+        pool = "slices" if SLICE in job["gpu_type"] else "gpus"
+        gpus = max(int(job["gpus_per_node"]), int(job["gpus_per_task"]))
+        made = {
+            "submit": int(job["submit_time"]) - first,
+            "run": min(run, limit) if kill and limit else run,
+            "limit": limit,
+            "est": limit or 10**15,
+            "due": int(job["due_time"]),
+            "n": n_nodes,
+            "cpus": int(job["cpus_per_node"]),
+            "mem": int(job["mem_mb_per_node"]),
+            "gpus": 0,
+            "slices": 0,
+            pool: gpus,
+            "types": bits[job["gpu_type"].lower()] if gpus else -1,
+            "most": 1,
+            "lo": n_nodes,
+            "hi": n_nodes,
+            "whole": bool(job["exclusive"]),
+        }
+        if n:
+            made |= {
+                "n": n,
+                "cpus": int(job["cpus_per_task"]),
+                "mem": int(job["mem_mb_per_task"]),
+                pool: int(job["gpus_per_task"]),
+                "mem_node": made["mem"],
+                f"{pool}_node": int(job["gpus_per_node"]),
+                "most": int(job["tasks_per_node"]) or n,
+                "lo": int(job["min_nodes"]),
+                "hi": min(int(job["max_nodes"]) or n, n),
             }
-        )
+        rows.append(made)
     servers = []
     for n in nodes.to_dict("records"):
         parts = n["gpu_type"].lower().replace(" ", "").split("+")

@@ -1,4 +1,4 @@
-"""A small study, swept once per test process, for the commands that need results."""
+"""A small study, swept once per test process, for the commands that need results, and commands as users type them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ import functools
 import tempfile
 from pathlib import Path
 
+from click.testing import Result
+from typer.testing import CliRunner
+
 from procure import explorer
+from procure.cli.main import app
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 
+OFFERS = """name,category,cpus,mem_gb,gpus,price_usd,power_w,idle_power_w
+Small,compute,8,32,0,5000,300,100
+Mid,compute,24,128,0,9000,0,0
+Big,bigmem,16,512,0,9000,600,200
+Gpu,gpu,16,64.5,4,15000,1500,400
+Gpu2,gpu,64,900,4,25000,2000,500
+"""
 QUOTES = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
 
 
@@ -28,6 +39,36 @@ def swept(n_days: int = 1) -> Path:
         encoding="utf-8",
     )
     run_sweep(load_plan(load_study(path)), "serial")
+    return path
+
+
+def run(*words: object, code: int = 0) -> Result:
+    """Run a command; return its result."""
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def write_study(
+    path: Path, workload: str, more: str = "", *, quotes: object = QUOTES, budget: int = 70_000, packages: str = ""
+) -> Path:
+    """Write a study of one workload under the published rules; return its path."""
+    path.write_text(
+        f'quotes = "{quotes}"\n[packages]\nrules = "published"\nbudget_usd = {budget}\n{packages}\n'
+        f'[[workloads]]\nname = "log"\n{workload}\n{more}\n',
+        encoding="utf-8",
+    )
+    return path
+
+
+def offered(folder: Path, text: str, sweep: bool = True) -> Path:
+    """Write a study of five types, and sweep it; return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "quotes.csv").write_text(OFFERS)
+    path = folder / "study.toml"
+    path.write_text(text)
+    if sweep:
+        run("sweep", path, "--farm", "serial")
     return path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import psutil
 
-from procure.study import load_study
+from procure.study import Plan, load_study
 from procure.sweep import load_plan, read_results, run_sweep
 
 HOOKS = Path(__file__).parent / "hooks"
@@ -56,6 +57,19 @@ batch_size = {settings["batch_size"]}
 def make_long_study(folder: Path, **changes: str) -> Path:
     """Write a study of 745 batches."""
     return make_study(folder, **{"budget": "450_000", "n_jobs": "30", "batch_size": "1"} | changes)
+
+
+def small_plan(folder: Path, **changes: str) -> Plan:
+    """The plan of a small study of 20 jobs."""
+    return load_plan(load_study(make_study(folder, **{"n_jobs": "20"} | changes)))
+
+
+def long_results() -> pd.DataFrame:
+    """The long study's results, computed serially in one go."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = serial_results(make_long_study(Path(folder)))
+    assert len(rows) >= 700
+    return rows
 
 
 def serial_results(path: Path) -> pd.DataFrame:

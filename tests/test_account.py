@@ -164,6 +164,13 @@ def cluster(n: int = 8) -> pd.DataFrame:
     return check(pd.DataFrame({"node_id": [f"n{i}" for i in range(n)], "cpus": 4, "mem_mb": 10_000}), NODE)
 
 
+def under(site: Site, jobs: pd.DataFrame, nodes: pd.DataFrame) -> pd.DataFrame:
+    """Return the log of a site's rules and events."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_site(site, nodes, folder)
+        return simulate(jobs, nodes, f"rules:site={folder}").schedule
+
+
 def share(found, *names: str) -> float:
     return float(found.causes.set_index("cause")["share"][list(names)].sum())
 
@@ -218,9 +225,7 @@ def test_a_limit_of_a_user_who_is_always_at_it_is_found(resource):
     """All within some hours, so that the level itself tells nothing: the total stands still while the user waits."""
     jobs, nodes = busy(400, 90, 1.0, 2), cluster(100)
     most = {"jobs": 4, "cpus": 8}[resource]
-    with tempfile.TemporaryDirectory() as folder:
-        write_site(Site(rules=(Rule(kind="limit", subject=f"user * {resource}", value=most),)), nodes, folder)
-        log = simulate(jobs, nodes, f"rules:site={folder}").schedule
+    log = under(Site(rules=(Rule(kind="limit", subject=f"user * {resource}", value=most),)), jobs, nodes)
     assert log["submit_time"].max() - log["submit_time"].min() < 12 * 3600
     (found,) = account_waits(log.drop(columns="node_ids"), nodes).limits
     assert (found.resource, found.value) in {("jobs", 4), ("cpus", 8)}  # both are the same here
@@ -256,25 +261,18 @@ def test_missing_capacity_is_found():
     assert share(found, "outage") > 0.98
 
 
-def without(jobs: pd.DataFrame, nodes: pd.DataFrame, events: tuple[NodeEvent, ...]) -> pd.DataFrame:
-    """Return the log of EASY on nodes that events take away."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_site(Site(events=events), nodes, folder)
-        return simulate(jobs, nodes, f"rules:site={folder}").schedule
-
-
 def test_nodes_that_ran_nothing_while_jobs_waited_are_found():
     """Where nodes are drained for six days these are found, node by node; where none is, none is found."""
     nodes = check(pd.DataFrame({"node_id": [f"n{i:02}" for i in range(16)], "cpus": 1, "mem_mb": 10_000}), NODE)
     jobs = check(crowd(4000, every=600).assign(cpus_per_node=1), JOB)
     first = int(jobs["submit_time"].min())
     event = NodeEvent(nodes="n[02-11]", start=first + 8 * DAY, end=first + 14 * DAY)
-    found = account_waits(without(jobs, nodes, (event,)), nodes)
+    found = account_waits(under(Site(events=(event,)), jobs, nodes), nodes)
     assert {one.node_id for one in found.outages} == {f"n{i:02}" for i in range(2, 12)}
     assert all(abs(one.begin - 8 * DAY) <= DAY and abs(one.end - 14 * DAY) <= DAY for one in found.outages)
     assert share(found, "outage") > 0.5
     assert any(note.startswith("10 nodes ran nothing while jobs waited, for ") for note in found.notes)
-    assert account_waits(without(jobs, nodes, ()), nodes).outages == []
+    assert account_waits(under(Site(), jobs, nodes), nodes).outages == []
 
 
 def test_idle_nodes_that_waiting_jobs_may_not_use_are_not_missing():
@@ -336,9 +334,7 @@ def test_a_limit_of_an_account_or_a_partition_is_found(key, most):
     name = {"account": "lab", "partition": "b", None: "*"}[key]
     rule = Rule(kind="limit", subject=f"{key or 'user'} {name} jobs", value=most)
     nodes = cluster(100)
-    with tempfile.TemporaryDirectory() as folder:
-        write_site(Site(rules=(rule,)), nodes, folder)
-        log = simulate(check(jobs, JOB), nodes, f"rules:site={folder}").schedule
+    log = under(Site(rules=(rule,)), check(jobs, JOB), nodes)
     found = account_waits(log.drop(columns="node_ids"), nodes)
     shown = {(one.kind, found.names[one.owner], one.resource, one.value) for one in found.limits}
     assert found.causes["hours"].sum() > 100

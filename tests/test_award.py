@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import QUOTES
+from small_study import QUOTES, write_study
 from typer.testing import CliRunner
 
 from procure.cli.main import app
@@ -98,21 +98,8 @@ def test_bad_rules_are_named_by_key(given_: dict, says: str) -> None:
     assert says in str(error.value)
 
 
-STUDY = """
-name = "tender"
-quotes = "quotes.csv"
-[packages]
-rules = "published"
-budget_usd = 70_000
-[[workloads]]
-name = "day"
-generate = {{ seed = 1, n_jobs = 100 }}
-[sweep]
-sample = 1
-[award]
-weights = {{ price = 40, waits = 40, support = 20 }}
-points = {{ support = {points} }}
-"""
+AWARD = "[award]\nweights = {{ price = 40, waits = 40, support = 20 }}\npoints = {{ support = {} }}"
+MADE = "generate = { seed = 1, n_jobs = 100 }"
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +108,7 @@ def tender(tmp_path_factory: pytest.TempPathFactory) -> Path:
     quotes = pd.read_csv(QUOTES)
     quotes = quotes.assign(vendor=["Alder" if "1" in name or "4" in name else "Birch" for name in quotes["name"]])
     quotes.to_csv(folder / "quotes.csv", index=False)
-    path = folder / "tender.toml"
-    path.write_text(STUDY.format(points="{ Alder = 8, Birch = 6 }"), encoding="utf-8")
+    path = write_study(folder / "tender.toml", MADE, AWARD.format("{ Alder = 8, Birch = 6 }"), quotes="quotes.csv")
     run_sweep(load_plan(load_study(path)), "serial")
     return path
 
@@ -152,8 +138,6 @@ def test_a_panels_points_go_by_what_each_vendor_is_paid(tender: Path) -> None:
     path = tender.with_name("discount.toml")
     extra = '[[packages.discounts]]\nvendor = "Alder"\npercent = 50\n[[workloads]]'
     path.write_text(tender.read_text(encoding="utf-8").replace("[[workloads]]", extra, 1), encoding="utf-8")
-    text = path.read_text(encoding="utf-8").replace('name = "tender"', 'name = "discount"')
-    path.write_text(text, encoding="utf-8")
     run_sweep(load_plan(load_study(path)), "serial")
     table = award(path).table
     quotes = pd.read_csv(tender.with_name("quotes.csv")).set_index("name")
@@ -190,12 +174,10 @@ def test_the_jobs_that_every_package_leaves_out_are_counted(tmp_path: Path) -> N
     jobs.to_parquet(tmp_path / "jobs.parquet")
     quotes = pd.read_csv(QUOTES)
     quotes.assign(vendor=["Alder"] * len(quotes)).to_csv(tmp_path / "quotes.csv", index=False)
-    text = STUDY.format(points="{ Alder = 8 }").replace(
-        "generate = { seed = 1, n_jobs = 100 }", 'jobs = "jobs.parquet"'
-    )
-    (tmp_path / "tender.toml").write_text(text, encoding="utf-8")
-    run_sweep(load_plan(load_study(tmp_path / "tender.toml")), "serial")
-    done = award(tmp_path / "tender.toml", verify=False)
+    rules = AWARD.format("{ Alder = 8 }")
+    path = write_study(tmp_path / "tender.toml", 'jobs = "jobs.parquet"', rules, quotes="quotes.csv")
+    run_sweep(load_plan(load_study(path)), "serial")
+    done = award(path, verify=False)
     assert done.table["offer"].tolist() == ["Alder"]
     assert "1 job that no package can hold: offers are scored on the others" in done.notes
 
@@ -203,12 +185,12 @@ def test_the_jobs_that_every_package_leaves_out_are_counted(tmp_path: Path) -> N
 def test_study_check_knows_the_vendors_of_a_panels_points(tender: Path) -> None:
     """Before a sweep of hours: a vendor that quotes nothing is an error by key, one without points is named."""
     path = tender.with_name("points.toml")
-    path.write_text(STUDY.format(points="{ Alder = 8, Brich = 6 }"), encoding="utf-8")
+    write_study(path, MADE, AWARD.format("{ Alder = 8, Brich = 6 }"), quotes="quotes.csv")
     with pytest.raises(
         TableError, match=r"award\.points\.support\.Brich: no quote has this vendor; did you mean Birch"
     ):
         check_study(path)
-    path.write_text(STUDY.format(points="{ Alder = 8 }"), encoding="utf-8")
+    write_study(path, MADE, AWARD.format("{ Alder = 8 }"), quotes="quotes.csv")
     said = CliRunner().invoke(app, ["study", "check", str(path)])
     assert said.exit_code == 0 and "careful: award.points.support: Birch without points" in said.stderr
 
@@ -231,7 +213,6 @@ def test_what_is_not_simulated_is_not_scored(tender: Path) -> None:
 
 
 def test_without_rules_nothing_is_scored(tender: Path) -> None:
-    path = tender.parent / "none.toml"
-    path.write_text(STUDY.split("[award]")[0].format(), encoding="utf-8")
+    path = write_study(tender.with_name("none.toml"), MADE, quotes="quotes.csv")
     with pytest.raises(TableError, match=r"has no \[award\]"):
         award(path)

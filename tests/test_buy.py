@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from small_study import run
 from typer.testing import CliRunner
 
 import procure
@@ -21,13 +22,6 @@ Small,compute,16,64,0,4000
 Big,compute,64,256,0,12000
 Gpu,gpu,32,128,4,30000
 """
-
-
-def run(*words: object, code: int = 0):
-    """Run a command; return its result."""
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    assert done.exit_code == code, (done.output, done.exception)
-    return done
 
 
 def log_of(n_days: float, n: int = 300) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from small_study import offered
 from typer.testing import CliRunner, Result
 
 import procure
@@ -23,8 +24,6 @@ from procure.recommender.notes import model_errors
 from procure.recommender.rank import confirm_list, find_front, ranking_table
 from procure.recommender.recommendation import records
 from procure.recommender.values import Criteria, Model, PackageValues
-from procure.study import load_study
-from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
 from procure.tables import write
 from procure.workload import generate
@@ -192,23 +191,11 @@ folds = 2
 [recommend]
 k = 3
 """
-OFFERS = """name,category,cpus,mem_gb,gpus,price_usd,power_w,idle_power_w
-Small,compute,8,32,0,5000,300,100
-Mid,compute,24,128,0,9000,0,0
-Big,bigmem,16,512,0,9000,600,200
-Gpu,gpu,16,64.5,4,15000,1500,400
-Gpu2,gpu,64,900,4,25000,2000,500
-"""
 
 
 def made(folder: Path, n: int = 150, sample: int = 2, more: str = "", budget: int = 60_000) -> Path:
     """A small study, swept."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "quotes.csv").write_text(OFFERS)
-    path = folder / "small.toml"
-    path.write_text(STUDY.format(n=n, sample=sample).replace("60_000", f"{budget}") + more)
-    run_sweep(load_plan(load_study(path)), "serial")
-    return path
+    return offered(folder, STUDY.format(n=n, sample=sample).replace("60_000", f"{budget}") + more)
 
 
 @pytest.fixture(scope="module")
@@ -323,11 +310,8 @@ def test_packages_that_leave_jobs_out_keep_their_model_under_a_constraint(tmp_pa
     jobs = generate(3, 150)
     jobs.loc[::30, "mem_mb_per_node"] = 600_000  # only Gpu2 has that much
     write(jobs, tmp_path / "jobs.parquet")
-    (tmp_path / "quotes.csv").write_text(OFFERS)
-    path = tmp_path / "small.toml"
     text = STUDY.format(n=150, sample=2).replace("60_000", "120_000")
-    path.write_text(text.replace("generate = { seed = 3, n_jobs = 150 }", 'jobs = "jobs.parquet"'))
-    run_sweep(load_plan(load_study(path)), "serial")
+    path = offered(tmp_path, text.replace("generate = { seed = 3, n_jobs = 150 }", 'jobs = "jobs.parquet"'))
     plain = procure.recommend(path, resamples=0, verify=False).ranking.set_index("package_id")
     bound = procure.recommend(path, constraints=["price_usd>=1"], resamples=0, verify=False).ranking
     assert plain["jobs_left_out"].gt(0).sum() > 20 and plain["mean_wait_time"].notna().all()
@@ -364,11 +348,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nodes = "node_id,kind,cpus,mem_mb,gpus\n" + "".join(f"n{i},old,64,2000000,8\n" for i in range(60))
     (folder / "nodes.csv").write_text(nodes)
     text = STUDY.replace("budget_usd = 60_000", 'budget_usd = 60_000\nexisting_nodes = "nodes.csv"')
-    (folder / "quotes.csv").write_text(OFFERS)
-    path = folder / "small.toml"
-    path.write_text(text.format(n=20, sample=1))
-    run_sweep(load_plan(load_study(path)), "serial")
-    return path
+    return offered(folder, text.format(n=20, sample=1))
 
 
 @pytest.mark.parametrize("objective", ["mean-wait", "p95-wait"])

@@ -1,7 +1,8 @@
-"""The command line as a whole: help everywhere, exit codes, one JSON document on stdout, no tracebacks."""
+"""The command line as a whole: help everywhere, exit codes, one JSON document on stdout, no traceback."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ from typer.testing import CliRunner
 from procure.cli.common import Format, print_table
 from procure.cli.main import app
 from procure.errors import TableError
+from procure.policies import catalog
+from procure.policies.removed import REMOVED
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -73,6 +76,7 @@ BAD_VALUES = [
     ("recommend STUDY --out ranking.txt", ".parquet or .csv"),
     ("what-if STUDY --package x --growth 0", "growth 0 was given"),
     ("what-if STUDY --package x --gpu-share 2", "--gpu-share"),
+    ("what-if STUDY --package x --budget 60k", "removed"),
     ("what-if STUDY --package x --policy esy", "did you mean easy"),
     ("what-if STUDY --package x --growth 2", "no quote is named"),
     ("what-if STUDY --package x", "nothing changes"),
@@ -86,9 +90,18 @@ BAD_VALUES = [
     ("recommend STUDY --set name.k=1", "name"),
     ("sweep STUDY --set farm.jobs=0", "farm.jobs"),
     ("sweep STUDY --set farm.tls=true", "unknown key"),
+    ("sweep STUDY --set farm.wait=-1", "farm.wait"),
+    ("sweep STUDY --set farm.scheduler_file=f", "unknown key"),
+    ("sweep STUDY --shard 8/8", "--shard"),
+    ("sweep STUDY --shard x", "--shard"),
     ("packages QUOTES --budget 100000 --set packages.max_power=9", "did you mean max_power_w"),
     ("sweep STUDY --farm foo", "--farm"),
     ("packages QUOTES", "a budget is needed"),
+    ("quotes check QUOTES --rate EUR", "--rate"),
+    ("quotes check QUOTES --rate EUR=-1", "--rate"),
+    ("quotes check QUOTES --rate XXX=1", "--rate"),
+    ("quotes check QUOTES --set currency=bits", "--set"),
+    ("quotes check QUOTES --set tax_percent=-5", "--set"),
     ("sweep STUDY --set farm.walltime=soon", "--set"),
     ("search STUDY --farm foo", "--farm"),
     ("packages STUDY --costs --package x", "--package"),
@@ -96,6 +109,8 @@ BAD_VALUES = [
     ("packages QUOTES --budget 100000 --set packages.min_gpu_nodes=-1", "min_gpu_nodes"),
     ("study init new.toml --budget much", "--budget"),
     ("workload slice jobs.csv --load 0 --out more.csv", "--load"),
+    ("workload slice jobs.csv --load 1e9 --out more.csv", "at most 1,000"),
+    ("workload generate --n-jobs 1000000000000 --out more.csv", "at most 10,000,000"),
     ("workload slice jobs.csv --load 2 --out more.txt", ".parquet or .csv"),
     ("workload slice jobs.csv --out more.csv", "--day"),
     ("workload days jobs.csv --tz Mars/Olympus", "--tz"),
@@ -124,6 +139,8 @@ BAD_VALUES = [
     ("packages QUOTES --budget 1 --set packages.max_power_w=much", "'much' was given; a number is needed"),
     ("coschedule run --share soon -- a -- b", "'soon' was given; a number is needed"),
     ("recommend STUDY --resamples two", "'two' was given; a whole number is needed"),
+    ("recommend STUDY --resamples 1000000000000", "allowed"),
+    ("workload generate --out more.csv --seed 99999999999999999999", "allowed"),
     ("simulate --jobs jobs.csv --nodes nodes.csv --gantt chart.doc", "--gantt"),
 ]
 
@@ -196,3 +213,50 @@ def test_a_file_that_is_no_text_is_told_without_codecs(procure, tmp_path, argume
     code, _, said = procure(*arguments, path)
     assert code == 1 and "the byte 0xb7 in it is not text in UTF-8" in said
     assert "codec" not in said
+
+
+VOID = (
+    ("learn train --jobs j.csv --nodes n.csv --out p --method ppo-published --set generations=5", "generations"),
+    ("learn train --jobs j.csv --nodes n.csv --out p --set steps=5", "steps"),
+    ("learn evaluate p --jobs j.csv --nodes n.csv --set max_jobs=5", "max_jobs"),
+    ("workload days log.swf -n 5", "-n"),
+    ("packages study.toml --package a=1", "--package"),
+)
+
+
+@pytest.mark.parametrize(("words", "option"), VOID)
+def test_a_void_option_is_bad_usage(words: str, option: str) -> None:
+    """Exit code 2, nothing on stdout, and the option's name, though not one of the files exists."""
+    done = CliRunner().invoke(app, words.split())
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert re.search(rf"(?<!\S)'?{option}\b", done.stderr) and "no such file" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("warm", "procure doctor --warm"),
+        ("queue train log.swf --out m --refit", "train anew"),
+        ("study merge s.toml", "procure study status STUDY --merge"),
+        ("window compare", "solve_window"),
+        ("search s.toml --stable-rounds 2", "--set search.stable_rounds=VALUE"),
+        ("sweep s.toml --memory 3", "--set farm.memory=VALUE"),
+        ("packages q.csv --max-power 3", "--set packages.max_power_w=VALUE"),
+        ("simulate --depth 4", "--policy NAME:depth=VALUE"),
+        ("queue train log --preset beocat", "--set preset=VALUE"),
+        ("award s.toml --no-verify", "procure recommend"),
+        ("topology check s.csv --plot x.svg", "--format json"),
+    ],
+)
+def test_what_was_removed_is_named_with_what_to_do_instead(words: str, instead: str) -> None:
+    """Exit code 2, and the sentence of the one table."""
+    done = CliRunner().invoke(app, words.split(), prog_name="procure", env={"COLUMNS": "300"})
+    assert done.exit_code == 2 and "removed" in done.stderr and instead in done.stderr
+
+
+def test_a_removed_parameter_of_a_policy_is_named_with_what_to_do_instead() -> None:
+    for label, instead in REMOVED.items():
+        name, colon, key = label.partition(":")
+        if colon:
+            with pytest.raises(TableError, match=re.escape(instead)):
+                catalog.spec(name, {key: 1})

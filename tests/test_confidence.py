@@ -7,10 +7,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from small_study import swept
-from typer.testing import CliRunner
+from small_study import run, swept
 
-from procure.cli.main import app
 from procure.evaluation.ranking import rank_confidence
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import ConformalErrors, places
@@ -82,12 +80,6 @@ def test_backlog_on_paper():
     assert found.tolist() == [1200.0, 450.0]
 
 
-def run(*words: str) -> tuple[str, str]:
-    found = CliRunner().invoke(app, [*words])
-    assert found.exit_code == 0, found.output
-    return found.stdout, found.stderr
-
-
 @pytest.mark.slow
 def test_packages_that_leave_other_jobs_out_are_not_compared():
     """The mean wait of fewer jobs is no better: beyond the packages that run as many, nothing is said of the order."""
@@ -107,10 +99,10 @@ SURENESS = ("rank_low", "rank_high", "share_first", "chance_top", "alike")
 def test_without_resamples_nothing_is_said_of_how_simulated_packages_are_ordered():
     """One simulation has no range: null in JSON, no columns in the table, a sentence that says so."""
     words = ["recommend", str(swept()), "-k", "5", "--resamples", "0"]
-    out, err = run(*words, "--format", "json")
-    assert [[one[name] for name in SURENESS] for one in json.loads(out)] == [[None] * 5] * 5
-    assert "it is not known how sure this order is" in err
-    table, _ = run(*words)
+    done = run(*words, "--format", "json")
+    assert [[one[name] for name in SURENESS] for one in json.loads(done.stdout)] == [[None] * 5] * 5
+    assert "it is not known how sure this order is" in done.stderr
+    table = run(*words).stdout
     assert "tied_1st" not in table and "ranks" not in table
 
 

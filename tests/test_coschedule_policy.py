@@ -83,20 +83,6 @@ def test_the_loop_equals_the_slow_twin(variant):
     assert n_guests >= len(FEW) / 2
 
 
-@pytest.mark.parametrize("variant", VARIANTS[:3], ids=str)
-def test_two_jobs_at_most_on_a_core_set_and_memory_is_never_shared(variant):
-    """At every start, no node holds more than twice its CPUs in jobs, nor more than its memory."""
-    for seed in FEW[:8]:
-        jobs, nodes = case(seed)
-        found = simulate(jobs, nodes, Coschedule(**variant), kill_at_limit=False).schedule
-        for moment in found.loc[found["end_time"] > found["start_time"], "start_time"]:
-            there = found[(found["start_time"] <= moment) & (found["end_time"] > moment)]
-            for _, node in nodes.iterrows():
-                here = there.loc[[node["node_id"] in ids.split(",") for ids in there["node_ids"]]]
-                assert here["cpus_per_node"].sum() <= 2 * node["cpus"]
-                assert here["mem_mb_per_node"].sum() <= node["mem_mb"]
-
-
 def test_a_job_without_profile_shares_with_nobody():
     jobs, nodes = case(1)
     bare = jobs.drop(columns=["cpu_percent", "mem_percent", "bandwidth_percent"])
@@ -126,6 +112,7 @@ def test_the_study_in_its_worst_cases(cores, seed):
     jobs, nodes = workflows(cores, seed=seed), system(cores)
     base = simulate(jobs, nodes, "easy:exclusive=true", kill_at_limit=False)
     ours = simulate(jobs, nodes, "coschedule", kill_at_limit=False)
+    assert ours.metrics["n_completed"] == len(jobs)
     longer = (ours.schedule["end_time"] - ours.schedule["start_time"]) / jobs["run_time"] - 1
     assert ours.metrics["mean_wait_time"] <= 0.55 * base.metrics["mean_wait_time"]
     assert longer.mean() <= 0.05

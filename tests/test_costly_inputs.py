@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import resource
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,17 +16,22 @@ import pyarrow.parquet as pq
 import pytest
 from sweep_lab import make_study
 
-from procure.files import read_rows
+from procure.files import read_bytes, read_rows
 from procure.objectives.constraints import parse
 from procure.settings import MOST_TOML, read_toml
 from procure.site.network import read_slurm_topology
 from procure.study.check import check_study
 from procure.study.existing import read_existing
 from procure.text import money, seconds
-from procure.workload import import_log
+from procure.workload import generate, import_log
 from procure.workload.read_swf import MOST_FIELDS
-from procure.workload.slurm_text import array_tasks, expand_nodes
+from procure.workload.scale import scale_load
+from procure.workload.slurm_text import array_tasks, expand_nodes, node_names
 
+SACCT = (
+    "JobID|User|Submit|Start|End|State|ReqCPUS|TimelimitRaw|ElapsedRaw|NodeList\n"
+    "1|u|2024-01-01T00:00:00|2024-01-01T00:00:00|2024-01-01T01:00:00|COMPLETED|1|60|3600|c[1-99999999999]\n"
+)
 SWF = "{} {} 5 60 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1"
 
 
@@ -69,6 +78,43 @@ def slurm(folder: Path) -> None:
         refuses("host list", read_slurm_topology, topology)
 
 
+def packed(folder: Path) -> None:
+    """A log that unpacks to far more than logs do is a bomb; ten megabytes that are mostly alike are none."""
+    content = b"1 2 3\n" * 2_000_000
+    bomb = "unpack it and give the plain file"
+    for suffix, pack in ((".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)):
+        path = folder / f"log.swf{suffix}"
+        path.write_bytes(pack(bytes(2_000_000)) * 40)
+        assert path.stat().st_size < 1_000_000
+        refuses(bomb, import_log, path, "swf")
+        path.write_bytes(pack(content[:6_000_000]) + pack(content[6_000_000:]))  # in any number of pieces
+        assert read_bytes(path) == content
+    path = folder / "log.zst"
+    path.write_bytes(pa.Codec("zstd").compress(content, asbytes=True))
+    assert read_bytes(path) == content
+    path.write_bytes(pa.Codec("zstd").compress(bytes(100_000_000), asbytes=True))
+    refuses(bomb, read_bytes, path)
+
+
+def names(folder: Path) -> None:
+    """A node list of 10^11 names, a log of many lists of a million, and as many nodes to retire."""
+    log, nodes = folder / "log.psv", folder / "nodes.csv"
+    log.write_text(SACCT)
+    refuses("names 99,999,999,999 nodes or tasks; at most 1,000,000", partial(import_log, tz="UTC"), log, "sacct")
+    lists = pa.array([f"c[{n}-{n + 9_000}]" for n in range(5_000)]).to_pandas()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("procure.workload.slurm_text._FEWEST_IN_ALL", 1_000_000)
+        refuses("leave the column with the node lists out", node_names, lists)
+    nodes.write_text("node_id,cpus,mem_mb\nn01,8,1000\n")
+    refuses("at most 1,000,000", read_existing, nodes, ["n[01-99999999999]"])
+
+
+def loads(folder: Path) -> None:
+    """A load that makes too many jobs."""
+    assert len(scale_load(generate(1, 2), 1000)) == 2000
+    refuses("at most 3,000,000 are made", scale_load, generate(1, 4_000), 999)
+
+
 def tables(folder: Path) -> None:
     """A line of 450,000 fields is no job, and a header of as many columns no table."""
     log = folder / "log.swf"
@@ -109,7 +155,7 @@ if __name__ == "__main__":
     with Path("/proc/self/statm").open() as stream:
         now = int(stream.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + 2 * 10**9,) * 2)
-    for number, case in enumerate((toml, words, slurm, tables, lists, workloads), start=1):
+    for number, case in enumerate((toml, words, slurm, packed, names, loads, tables, lists, workloads), start=1):
         resource.setrlimit(resource.RLIMIT_CPU, (40 * number, -1))
         print(case.__name__, flush=True)
         case(Path(sys.argv[1]))

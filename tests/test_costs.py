@@ -72,17 +72,6 @@ def test_every_column_by_hand() -> None:
     assert found[list(COST_UNITS)].to_dict() == pytest.approx(expected | {"carbon_t_per_year": np.nan}, nan_ok=True)
 
 
-def test_more_work_than_cpus() -> None:
-    """A system that is asked for twice its CPUs is wholly busy and serves half of the jobs."""
-    jobs = {"day": workload(cpus=10)}
-    large, small = (
-        total_costs(packages(counts), offers(), Costs(years=1), jobs).iloc[0] for counts in ((0, 3), (0, 1))
-    )
-    assert (small["busy_share"], large["busy_share"]) == (1.0, pytest.approx(40.4 / 60))
-    assert small["usd_per_job"] / small["tco_usd"] == pytest.approx(2.02 * large["usd_per_job"] / large["tco_usd"])
-    assert small["usd_per_core_hour"] == pytest.approx(small["tco_usd"] / (20 * 8760))
-
-
 def test_existing_nodes_share_the_work_and_take_energy_where_watts_are_known() -> None:
     """Own watts, or those of the quote of the node's kind; a node with neither is said, not guessed."""
     existing = pd.DataFrame(

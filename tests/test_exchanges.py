@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_recommend import OFFERS, STUDY, run
+from small_study import offered, run
+from test_recommend import STUDY
 
 import procure
 from procure.models import Predicted, Surrogate, WorkloadWaits
@@ -112,12 +113,8 @@ def test_nothing_is_tried_where_nothing_is_left_or_wanted(field):
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of some hundred packages, a few of which are swept."""
-    folder = tmp_path_factory.mktemp("exchanges")
-    (folder / "quotes.csv").write_text(OFFERS)
     text = STUDY.replace("budget_usd = 90_000", "budget_usd = 90_000\ntypes_per_category = 2")
-    (folder / "study.toml").write_text(text.replace("sample = 2", "sample = 12"))
-    run("sweep", str(folder / "study.toml"), "--farm", "serial")
-    return folder / "study.toml"
+    return offered(tmp_path_factory.mktemp("exchanges"), text.replace("sample = 2", "sample = 12"))
 
 
 def test_recommend_says_what_exchanges_gave_and_keeps_their_runs(swept, monkeypatch):
@@ -136,7 +133,7 @@ def test_recommend_says_what_exchanges_gave_and_keeps_their_runs(swept, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(trial, "simulate_packages", refuse)
         assert procure.recommend(swept, k=3, resamples=0).exchanged == found
-    rows = json.loads(run("recommend", str(swept), "-k", "3", "--resamples", "0", "--format", "json"))
+    rows = json.loads(run("recommend", swept, "-k", 3, "--resamples", 0, "--format", "json").stdout)
     assert rows[0]["exchanges"] == found and rows[1]["exchanges"] is None
     assert records(plain)[0]["exchanges"] is None
 

@@ -10,10 +10,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import swept
-from typer.testing import CliRunner
+from small_study import run, swept
 
-from procure.cli.main import app
 from procure.errors import TableError
 from procure.explanation import bottleneck
 from procure.explanation.bottleneck import CAUSES, find_bottleneck
@@ -137,18 +135,12 @@ def test_one_more_node_is_simulated_and_paid():
     assert table.loc["ComputeNode3", "saved_per_1000_usd"] == pytest.approx((before - after) / 8.298)
 
 
-def run(*words: str, code: int = 0) -> tuple[str, str]:
-    found = CliRunner().invoke(app, [*words])
-    assert found.exit_code == code, found.output
-    return found.stdout, found.stderr
-
-
 @pytest.mark.slow
 def test_explain_and_against():
     """One JSON document with both packages; the sentences name what jobs lack and who is better."""
     plan = load_plan(load_study(swept()))
     first, second = plan.packages.loc[plan.packages["distinct"], "package_id"].iloc[[0, 40]]
-    told = json.loads(run("explain", str(swept()), first, second, "--format", "json")[0])
+    told = json.loads(run("explain", str(swept()), first, second, "--format", "json").stdout)
     one, other = told["packages"]
     assert one["package_id"] == first and other["package_id"] == second
     assert one["waits"][0]["mean_wait_time"] == pytest.approx(one["wait"])
@@ -159,9 +151,9 @@ def test_explain_and_against():
     lacked = one["binding"]["day-1"]
     n_ran = 300 - lacked["n_unrunnable"]
     assert sum(lacked["seconds"].values()) == pytest.approx(one["wait"] * n_ran)
-    text, _ = run("explain", str(swept()), first, second)
+    text = run("explain", swept(), first, second).stdout
     assert "what jobs of workload day-1 waited for" in text and "less on" in text and "than on" in text
-    rows = run("explain", str(swept()), first, "--format", "csv")[0].splitlines()
+    rows = run("explain", str(swept()), first, "--format", "csv").stdout.splitlines()
     assert rows[0] == "package_id,section,item,value" and len(rows) > 20
 
 

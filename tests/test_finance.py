@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import QUOTES
+from small_study import QUOTES, write_study
 from typer.testing import CliRunner
 
 from procure.cli.main import app
@@ -96,18 +96,7 @@ def test_bad_costs_are_named_by_key(given_: dict, says: str) -> None:
     assert says in str(error.value)
 
 
-STUDY = """
-name = "whole"
-quotes = "{quotes}"
-[packages]
-rules = "published"
-budget_usd = 70_000
-[[workloads]]
-name = "day"
-generate = {{ seed = 1, n_jobs = 100 }}
-[sweep]
-sample = 1
-[costs]
+COSTS = """[costs]
 tax_percent = 19
 [[costs.lines]]
 name = "=storage"
@@ -123,13 +112,17 @@ when = "year"
 """
 
 
+def whole(folder: Path, costs: str = COSTS, quotes: object = QUOTES) -> Path:
+    """Write a study with these costs."""
+    return write_study(folder / "whole.toml", "generate = { seed = 1, n_jobs = 100 }", costs, quotes=quotes)
+
+
 @pytest.mark.slow
 def test_every_line_stands_on_the_bill(tmp_path: Path) -> None:
     """Fixed lines reduce the budget for nodes; the bill, as spreadsheet and table, adds up to the whole order."""
     from openpyxl import load_workbook
 
-    study = tmp_path / "whole.toml"
-    study.write_text(STUDY.format(quotes=QUOTES), encoding="utf-8")
+    study = whole(tmp_path)
     loaded = load_study(study)
     assert loaded.packages.fixed_cost_usd == 12000.5
     costs = package_costs(study).packages
@@ -166,9 +159,7 @@ def test_every_line_stands_on_the_bill(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_vendor_that_quotes_nothing_is_named_by_key(tmp_path: Path) -> None:
     """A line per node of an unknown vendor would otherwise cost nothing, in silence."""
-    study = tmp_path / "whole.toml"
-    wrong = STUDY.format(quotes=QUOTES).replace('per = "node"', 'per = "node"\nvendor = "Nobody"')
-    study.write_text(wrong, encoding="utf-8")
+    study = whole(tmp_path, COSTS.replace('per = "node"', 'per = "node"\nvendor = "Nobody"'))
     done = CliRunner().invoke(app, ["study", "check", str(study)])
     assert done.exit_code == 1 and "costs.lines[2].vendor: no quote has the vendor 'Nobody'" in str(done.exception)
 
@@ -178,8 +169,7 @@ def test_what_quotes_charge_each_year_is_on_the_bill(tmp_path: Path) -> None:
     """Licences and support of nodes, each with its nodes and sum, and not in the order's total."""
     quotes = pd.read_csv(QUOTES)
     quotes.assign(support_usd_per_year=120.25, licence_usd_per_year=0).to_csv(tmp_path / "q.csv", index=False)
-    study = tmp_path / "whole.toml"
-    study.write_text(STUDY.format(quotes="q.csv"), encoding="utf-8")
+    study = whole(tmp_path, quotes="q.csv")
     run_sweep(load_plan(load_study(study)), "serial")
     done = recommend(study, k=1, verify=False, resamples=0)
     lines = beside(done).set_index("type")
@@ -210,9 +200,8 @@ def test_the_whole_order_on_paper() -> None:
 
 
 def test_packages_and_recommend_say_what_tax_adds_to_the_budget(tmp_path: Path) -> None:
-    path = tmp_path / "tax.toml"
-    text = f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 40_000\n[[workloads]]\nname = "day"\n'
-    path.write_text(text + "generate = { seed = 1, n_jobs = 40 }\n[costs]\ntax_percent = 60\n")
+    made = "generate = { seed = 1, n_jobs = 40 }"
+    path = write_study(tmp_path / "tax.toml", made, "[costs]\ntax_percent = 60", budget=40_000)
     said = CliRunner().invoke(app, ["packages", str(path)])
     assert "tax of 60 %; [costs] within_budget" in " ".join(said.stderr.split())
     run_sweep(load_plan(load_study(path)), "serial")

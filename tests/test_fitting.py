@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from naive_fitting import naive_away, naive_easy
+from naive_fitting import naive_easy
+from test_account import under
 
 from procure.account.account import account_waits
 from procure.account.layout import started_jobs
@@ -54,7 +55,7 @@ def nodes_of(n: int) -> pd.DataFrame:
     return check(pd.DataFrame({"node_id": [f"n{i}" for i in range(n)], "cpus": 1, "mem_mb": 1000}), NODE)
 
 
-def test_policy_rules_equals_its_slow_twin(tmp_path):
+def test_policy_rules_equals_its_slow_twin():
     rng = np.random.default_rng(4)
     jobs = log_of(60, span=3000).assign(n_nodes=rng.choice([1, 2, 4], 60))
     jobs = jobs.assign(account=rng.choice(["a", "b"], 60), partition=rng.choice(["p", "q", ""], 60))
@@ -66,13 +67,11 @@ def test_policy_rules_equals_its_slow_twin(tmp_path):
         Rule(kind="limit", subject="account a cpus", value=4),
         Rule(kind="limit", subject="partition * jobs", value=3),
     )
-    write_site(Site(rules=rules), nodes_of(6), tmp_path)
-    ran = simulate(jobs, nodes_of(6), f"rules:site={tmp_path}").schedule
-
+    ran = under(Site(rules=rules), jobs, nodes_of(6))
     origin = int(jobs["submit_time"].min())
 
     def held(row, now, rows):
-        started = [r for r in rows if r["start"] is not None and r["start"] <= now < r["start"] + r["run_time"]]
+        started = [r for r in rows if "start" in r and now < r["start"] + r["run_time"]]
         user, lab, part = ([r for r in started if r[k] == row[k]] for k in ("user", "account", "partition"))
         pause = 90 if row["user"] == "u1" else 7
         return (
@@ -86,7 +85,7 @@ def test_policy_rules_equals_its_slow_twin(tmp_path):
     assert (ran["start_time"] - origin).tolist() == naive_easy(own, 6, held)
 
 
-def test_jobs_larger_than_their_users_limit_do_not_hide_it(tmp_path):
+def test_jobs_larger_than_their_users_limit_do_not_hide_it():
     """Users may run three CPUs at once; their jobs of six run alone, for a third of the time."""
     rng = np.random.default_rng(2)
     n = 2500
@@ -97,8 +96,8 @@ def test_jobs_larger_than_their_users_limit_do_not_hide_it(tmp_path):
         run_time=rng.integers(600, 3000, n),
     )
     jobs = check(jobs.assign(requested_time=jobs["run_time"] + 1).drop(columns="start_time"), JOB)
-    write_site(Site(rules=(Rule(kind="limit", subject="user * cpus", value=3),)), nodes_of(60), tmp_path)
-    log = started_jobs(simulate(jobs, nodes_of(60), f"rules:site={tmp_path}").schedule)
+    site = Site(rules=(Rule(kind="limit", subject="user * cpus", value=3),))
+    log = started_jobs(under(site, jobs, nodes_of(60)))
     found = account_waits(log, nodes_of(60)).limits
     assert len(found) >= 4 and {(one.resource, one.value) for one in found} == {("cpus", 3)}
 
@@ -121,20 +120,16 @@ def test_a_limit_of_a_partition_is_fitted():
     rng = np.random.default_rng(3)
     jobs = jobs.assign(n_nodes=1, run_time=3000, requested_time=3600, partition=rng.choice(["p", "q"], 1500))
     jobs = check(jobs, JOB)
-    with tempfile.TemporaryDirectory() as folder:
-        rule = Rule(kind="limit", subject="partition q cpus", value=3)
-        write_site(Site(rules=(rule,)), nodes, folder)
-        log = simulate(jobs, nodes, f"rules:site={folder}").schedule
+    log = under(Site(rules=(Rule(kind="limit", subject="partition q cpus", value=3),)), jobs, nodes)
     assert (log["start_time"] - log["submit_time"]).mean() > 600
     found = fit_site(log, nodes)
     (limit,) = [one for one in found.site.rules if one.kind == "limit"]
     assert limit.subject.startswith("partition q ") and limit.value == 3 and "by chance" in limit.evidence
 
 
-def test_a_job_that_is_larger_than_its_limit_runs_alone(tmp_path):
+def test_a_job_that_is_larger_than_its_limit_runs_alone():
     jobs, nodes = log_of(100, span=DAY // 8), nodes_of(6)
-    write_site(Site(rules=(Rule(kind="limit", subject="user * cpus", value=2),)), nodes, tmp_path)
-    ran = simulate(jobs, nodes, f"rules:site={tmp_path}").schedule
+    ran = under(Site(rules=(Rule(kind="limit", subject="user * cpus", value=2),)), jobs, nodes)
     assert ran["start_time"].notna().all()
     for row in ran[(ran["n_nodes"] == 3) & (ran["run_time"] > 0)].itertuples():
         mine = ran[(ran["user"] == row.user) & (ran["job_id"] != row.job_id) & (ran["run_time"] > 0)]
@@ -143,7 +138,7 @@ def test_a_job_that_is_larger_than_its_limit_runs_alone(tmp_path):
 
 
 @pytest.mark.parametrize("cpus", [1, 3])
-def test_nodes_that_events_take_away_start_nothing(cpus, tmp_path):
+def test_nodes_that_events_take_away_start_nothing(cpus):
     """As its slow twin: of a pool, and of nodes that differ; events that overlap, one from before, one without end."""
     rng = np.random.default_rng(7)
     jobs = log_of(80, span=6000).assign(n_nodes=rng.choice([1, 2, 5], 80, p=[0.6, 0.3, 0.1]))
@@ -160,8 +155,7 @@ def test_nodes_that_events_take_away_start_nothing(cpus, tmp_path):
     nodes = check(nodes_of(6).assign(cpus=[1, 1, 1, 1, 1, cpus]), NODE)
     if cpus > 1:
         jobs = check(jobs.assign(cpus_per_node=1, mem_mb_per_node=1000), JOB)  # so that none shares the larger node
-    write_site(Site(events=tuple(made)), nodes, tmp_path)
-    ran = simulate(jobs, nodes, f"rules:site={tmp_path}").schedule
+    ran = under(Site(events=tuple(made)), jobs, nodes)
 
     def is_away(node, now):
         spans = {0: [(500, 1800), (5200, 1 << 40)], 1: [(500, 2600)], 2: [(500, 2600), (4000, 5000)]}
@@ -170,14 +164,14 @@ def test_nodes_that_events_take_away_start_nothing(cpus, tmp_path):
 
     starts = ran["start_time"] - origin
     if cpus == 1:  # on nodes that differ the reservation has nodes of its own
-        assert starts.tolist() == naive_away(jobs.assign(submit_time=jobs["submit_time"] - origin), 6, is_away)
+        assert starts.tolist() == naive_easy(jobs.assign(submit_time=jobs["submit_time"] - origin), 6, is_away=is_away)
     for start, on in zip(starts, ran["node_ids"], strict=True):
         assert not any(is_away(int(name[1:]), start) for name in on.split(","))
     assert starts.tolist() != (simulate(jobs, nodes, "easy").schedule["start_time"] - origin).tolist()
 
 
 @pytest.mark.slow
-def test_the_replays_of_a_fit_follow_the_events_of_a_site(tmp_path, monkeypatch):
+def test_the_replays_of_a_fit_follow_the_events_of_a_site(monkeypatch):
     """Of a log in which nodes were away, the replay is far closer with the events: from an empty system not exact."""
     monkeypatch.setattr(fit, "_KINDS", {})
     jobs = log_of(300, span=5 * DAY).drop(columns="start_time")
@@ -185,8 +179,7 @@ def test_the_replays_of_a_fit_follow_the_events_of_a_site(tmp_path, monkeypatch)
     days = range(5)
     events = tuple(NodeEvent(nodes="n[0-2]", start=MONDAY + d * DAY, end=MONDAY + d * DAY + 50_000) for d in days)
     site = Site(events=events)
-    write_site(site, nodes_of(6), tmp_path)
-    log = simulate(check(jobs, JOB), nodes_of(6), f"rules:site={tmp_path}").schedule
+    log = under(site, check(jobs, JOB), nodes_of(6))
     near, far = (fit_site(log, nodes_of(6), known) for known in (site, None))
     error = near.tried.groupby("policy")["mean_error"].mean()
     assert near.site.events == events and "but for the site's events" in near.notes[0]
@@ -195,14 +188,13 @@ def test_the_replays_of_a_fit_follow_the_events_of_a_site(tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-def test_nodes_that_the_log_shows_to_have_been_away_become_events(tmp_path):
+def test_nodes_that_the_log_shows_to_have_been_away_become_events():
     """They are written with their evidence, a record of drains stands before them, and a second fit finds them anew."""
     rng = np.random.default_rng(3)
     run = rng.integers(1000, 12_000, 2000)
     jobs = log_of(2000, span=20 * DAY).drop(columns="start_time").assign(n_nodes=1, run_time=run, requested_time=run)
     away = NodeEvent(nodes="n[1-5]", start=MONDAY + 6 * DAY, end=MONDAY + 13 * DAY)
-    write_site(Site(events=(away,)), nodes_of(9), tmp_path)
-    log = simulate(check(jobs, JOB), nodes_of(9), f"rules:site={tmp_path}").schedule
+    log = under(Site(events=(away,)), check(jobs, JOB), nodes_of(9))
     found = fit_site(log, nodes_of(9))
     nodes = {name for one in found.site.events for name in one.nodes.split(",")}
     assert nodes == {f"n{i}" for i in range(1, 6)}
@@ -220,7 +212,7 @@ def test_a_replay_lets_jobs_take_what_they_held(tmp_path):
     nodes = nodes_of(6).assign(cpus=4)
     origin = int(jobs["submit_time"].min())
     own = jobs.assign(submit_time=jobs["submit_time"] - origin)
-    whole = naive_easy(own, 6, lambda *_: False)
+    whole = naive_easy(own, 6)
     site = Site(partitions=(Partition(name="p", nodes="ALL", oversubscribe="exclusive"),))
     write_site(site, nodes, tmp_path)
     said = jobs.drop(columns="held_cpus_per_node")

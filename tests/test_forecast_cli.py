@@ -1,7 +1,8 @@
-"""`procure forecast`: what users type, and what they are told."""
+"""Patterns of `procure forecast`: what users type, and what they are told."""
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -9,9 +10,10 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.forecast import PatternSettings
+from procure.forecast.confidence import MODES
+from procure.forecast.evaluation import evaluate
 from procure.schemas import JOB
 from procure.tables import check, read
-from tests.test_forecast import MONDAY, habits
 
 RUN = CliRunner()
 
@@ -80,3 +82,37 @@ def test_days_follow_the_clock_of_the_zone(tmp_path):
     assert expected(None) == {"a": "08:00", "b": "06:30"}
     listed = procure.find_patterns(table, PatternSettings(tz="Europe/Berlin")).table(3)
     assert {row.user: row.at for row in listed.itertuples() if row.every == "day"} == {"a": "09:00", "b": "08:30"}
+
+
+DAY, HOUR = 86_400, 3600
+MONDAY = 1_767_571_200  # 2026-01-05 00:00 UTC
+
+
+def job_table(submit, user="a", cpus=1, run=600, limit=3600):
+    n = len(submit)
+    frame = {"job_id": [f"j{i}" for i in range(n)], "user": user, "submit_time": submit, "run_time": run}
+    return check(pd.DataFrame(frame | {"cpus_per_node": cpus, "requested_time": limit}), JOB)
+
+
+def habits(seed=0, days=40, n_users=12):
+    """Users of whom each comes every day about one time, with a chance of his own, in bursts of one to three jobs."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for user in range(n_users):
+        often, hour = rng.choice([0.15, 0.9]), rng.uniform(0, 24)
+        for day in range(days):
+            if rng.random() < often:
+                begin = MONDAY + day * DAY + hour * HOUR + rng.normal(0, 1500)
+                rows += [(int(begin) + 60 * k, f"u{user}") for k in range(rng.integers(1, 4))]
+    rows.sort()
+    return job_table([row[0] for row in rows], user=[row[1] for row in rows])
+
+
+def test_forecasts_that_all_failed_are_judged_without_a_ranking():
+    """Where no forecast came true, base rate and Brier score are there, the AUC is not, and a note says why."""
+    jobs = job_table([MONDAY + DAY * day for day in range(10)], user=[f"u{day}" for day in range(10)])
+    found = evaluate(jobs)
+    rows = found.table[found.table["period"] == "day"]
+    assert rows["confidence"].tolist() == list(MODES) and (rows["n_forecasts"] > 0).all()
+    assert (rows["base_rate"] == 0.0).all() and rows["auc"].isna().all() and rows["brier"].notna().all()
+    assert any("there is nothing to rank" in note for note in found.notes)

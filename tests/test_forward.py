@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from small_study import QUOTES
+from example_folder import study_of_weeks
 from test_futures import CHICAGO, DAY, log
 
 from procure.errors import ArgumentError
@@ -23,18 +23,7 @@ KEYS = ["cut", "rule", "package_id", "mean_wait_time", "best_package_id", "best_
 
 @pytest.fixture
 def study(tmp_path):
-    jobs = log(weeks=6, n=500).assign(n_nodes=1)
-    write(jobs, tmp_path / "jobs.parquet")
-    pd.DataFrame({"node_id": ["old"], "cpus": [8], "mem_mb": [64_000], "gpus": [0]}).to_csv(
-        tmp_path / "nodes.csv", index=False
-    )
-    path = tmp_path / "study.toml"
-    path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 60_000\nexisting_nodes = "nodes.csv"\n'
-        f'[[workloads]]\nname = "log"\njobs = "jobs.parquet"\ntz = "{CHICAGO}"\nwarm_up = "1d"\n'
-        f'[futures]\ndraws = 4\nlength = "14d"\ntz = "{CHICAGO}"\n'
-    )
-    return path
+    return study_of_weeks(tmp_path)
 
 
 def test_each_rule_chooses_and_is_judged_against_hindsight(study):
@@ -55,7 +44,7 @@ def test_each_rule_chooses_and_is_judged_against_hindsight(study):
 def test_no_rule_sees_what_comes_after_the_cut(study):
     """With other run times after the cut the choices are the same, and only the judgement differs."""
     before = forward(study, [CUT], n_packages=30).table
-    path = study.parent / "jobs.parquet"
+    path = study.parent / "weeks.parquet"
     jobs = pd.read_parquet(path)
     later = jobs["submit_time"] >= AT
     write(jobs.assign(run_time=jobs["run_time"].where(~later, 20_000 - jobs["run_time"])), path)
@@ -69,7 +58,7 @@ def test_without_cuts_every_first_of_a_month_with_enough_on_both_sides_counts(st
     """The log ends on April 11: too early for a cut on April 1. A week more, and there is one."""
     with pytest.raises(ArgumentError, match="no first of a month"):
         forward(study)
-    write(log(weeks=7, n=300).assign(n_nodes=1), study.parent / "jobs.parquet")
+    write(log(weeks=7, n=300).assign(n_nodes=1), study.parent / "weeks.parquet")
     assert forward(study, n_packages=5).table["cut"].unique().tolist() == ["2021-04-01"]
 
 

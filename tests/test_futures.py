@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import QUOTES
+from small_study import write_study
 
 from procure import recommend
 from procure.errors import TableError
@@ -185,13 +185,8 @@ def _toml(value) -> str:
 
 def study_file(folder, futures: str = "draws = 3", workload: str = "", n: int = 150):
     write(log(n=n), folder / "jobs.parquet")
-    path = folder / "study.toml"
-    path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 70_000\n[sweep]\nsample = 40\n'
-        '[simulate]\npolicies = ["fcfs"]\n'
-        f'[[workloads]]\nname = "past"\njobs = "jobs.parquet"\n{workload}\n[futures]\n{futures}\n'
-    )
-    return path
+    more = f'[sweep]\nsample = 40\n[simulate]\npolicies = ["fcfs"]\n[futures]\n{futures}'
+    return write_study(folder / "study.toml", f'jobs = "jobs.parquet"\n{workload}', more)
 
 
 def test_the_template_shows_every_setting_of_futures():

@@ -19,39 +19,6 @@ from procure.workload.speedups import run_times_on
 pytestmark = pytest.mark.plain
 
 
-def most_taken(schedule: pd.DataFrame, pools: dict[str, dict[str, int]]) -> dict[tuple[str, str], int]:
-    """Return the most GPUs taken at a time of each pool, found from the schedule alone."""
-    most: dict[tuple[str, str], int] = {}
-    ran = schedule[schedule["start_time"].notna() & (schedule["gpus_per_node"] > 0)]
-    for moment in ran["start_time"].unique():
-        now: dict[tuple[str, str], int] = {}
-        for job in ran[(ran["start_time"] <= moment) & (ran["end_time"] > moment)].itertuples():
-            for node in job.node_ids.split(","):
-                wanted = job.gpu_type.lower().split("|")
-                model = next(one for one in pools[node] if wanted == [""] or one in wanted)
-                now[node, model] = now.get((node, model), 0) + job.gpus_per_node
-        for key, n in now.items():
-            most[key] = max(most.get(key, 0), n)
-    return most
-
-
-@pytest.mark.parametrize("policy", ["best-fit", "easy", "conservative", "first-fit"])
-def test_no_pool_of_a_node_gives_more_than_it_has(policy: str) -> None:
-    """At no start of a random workload; and pools do fill up, of whole GPUs and of slices."""
-    full = set()
-    for seed in range(few(30)):
-        jobs, nodes = sliced_case(np.random.default_rng(seed), n_jobs=20)
-        jobs = jobs.assign(n_nodes=1, cpus_per_node=0, mem_mb_per_node=0)
-        pools = {}
-        for node in nodes.itertuples():
-            parts = [part.lower().replace(" ", "").split("x", 1) for part in node.gpu_type.split("+")]
-            pools[node.node_id] = {m: int(n) for n, m in parts} if len(parts) > 1 else {node.gpu_type: node.gpus}
-        for (node, model), n in most_taken(procure.simulate(jobs, nodes, policy).schedule, pools).items():
-            assert n <= pools[node][model]
-            full |= {model} if n == pools[node][model] else set()
-    assert full == {"a100", SLICE}
-
-
 def test_a_package_is_said_to_run_what_the_simulation_runs() -> None:
     for seed in range(few(20)):
         jobs, nodes = sliced_case(np.random.default_rng(seed))

@@ -1,4 +1,4 @@
-"""What is needed to install procure, and what is said where something is missing."""
+"""What is needed to install procure, in which versions, and what is said where something is missing."""
 
 from __future__ import annotations
 
@@ -183,3 +183,34 @@ def test_install_sh_leaves_nothing_where_pip_fails(house, tmp_path):
     assert code == 1
     assert "pip could not install" in said and "procure-hpc" in said
     assert not (tmp_path / "new").exists()
+
+
+SAFE = {
+    "jinja2": (3, 1, 6),  # CVE-2025-27516: templates break out of the sandbox
+    "cryptography": (46, 0, 7),  # CVE-2024-12797, CVE-2026-26007, CVE-2026-39892
+    "dask": (2026, 1, 0),  # CVE-2026-23528: code run through the dashboard
+    "pyarrow": (14, 0, 1),  # CVE-2023-47248: files that run code
+    "scikit-learn": (1, 5),  # CVE-2024-5206: words kept in a model
+    "pydantic": (2, 4, 0),  # CVE-2024-3772: a regular expression without end
+}
+"""Since which version no advisory is known, where there was one."""
+
+
+def oldest() -> dict[str, tuple[int, ...]]:
+    """Return what `make test-oldest` installs."""
+    done = subprocess.run([sys.executable, str(ROOT / ".ci/oldest.py")], capture_output=True, text=True, check=True)
+    pairs = (line.split("==") for line in done.stdout.splitlines())
+    return {name: tuple(map(int, number.split("."))) for name, number in pairs}
+
+
+def test_every_dependency_has_a_lowest_version_that_is_tried():
+    """`make test-oldest` pins each dependency at its lower bound; time zones alone have none."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[\[>=<]", line)[0] for line in project["dependencies"]}
+    assert names - set(oldest()) == {"tzdata"}
+
+
+@pytest.mark.parametrize("name", SAFE)
+def test_no_version_with_a_known_hole_is_allowed(name):
+    """The lower bound is at, or above, the version that mended the last one known."""
+    assert oldest()[name] >= SAFE[name]

@@ -7,6 +7,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sweep_lab import make_study
 
 from procure import recommend
@@ -16,6 +18,8 @@ from procure.packages import package_nodes
 from procure.run import simulate
 from procure.schemas import CLASS_FIGURES
 from procure.schemas import CLASSES as JOB_CLASSES
+from procure.simulator.class_waits import Groups, measure_groups
+from procure.simulator.metrics import INDEX, METRIC_NAMES
 from procure.study import load_plan, load_study
 from procure.study.check import check_study, study_notes
 from procure.sweep import run_sweep
@@ -48,6 +52,8 @@ def jobs_of(**columns) -> pd.DataFrame:
         ("requested_time <= 1h", [1, 0, 0, 0]),
         ("group == chem|physics", [1, 1, 1, 0]),
         ("group != chem", [0, 1, 0, 1]),
+        ("account == chem", [1, 0, 1, 0]),
+        ("partition != gpu*", [1, 1, 0, 0]),
         ("partition == gpu* and user == ann", [0, 0, 1, 0]),
         ("gpu_type == A100", [0, 0, 1, 0]),
         ("user ~ NN or", [0, 0, 0, 0]),
@@ -195,3 +201,29 @@ def test_a_class_without_a_job_is_warned_of_and_may_be_promised_nothing(tmp_path
         load_plan(load_study(path))
     with pytest.raises(TableError, match=says):
         check_study(path)
+
+
+ROW = st.tuples(st.integers(0, 400), st.integers(-1, 9000), st.integers(0, 3), st.integers(0, 2))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ROW, min_size=1, max_size=30), st.integers(0, 300))
+def test_waits_by_class_and_user_are_those_of_a_slow_twin(rows, counts_from):
+    """Mean, 95th percentile and share over an hour of what ran of each class; the mean over users of their means."""
+    rows = sorted(rows)
+    submit, wait, job_class, user = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    start = np.where(wait < 0, -1, submit + wait)
+    out = np.full(len(METRIC_NAMES), np.nan)
+    measure_groups(submit, start, Groups(job_class, user), counts_from, out)
+    counts = (wait >= 0) & (submit >= counts_from)
+    found = dict(zip(METRIC_NAMES, out, strict=True))
+    for i, name in enumerate(JOB_CLASSES):
+        mine = wait[counts & (job_class == i)]
+        expected = [mine.mean(), np.quantile(mine, 0.95), (mine > 3600).mean()] if len(mine) else [np.nan] * 3
+        got = [found[f"{name}_{one}"] for one in ("mean_wait_time", "p95_wait_time", "share_over_1h")]
+        assert got == pytest.approx(expected, nan_ok=True)
+    means = [wait[counts & (user == one)].mean() for one in np.unique(user[counts])]
+    expected = np.mean(means) if means else np.nan
+    assert out[INDEX.user_fair_wait_time] == pytest.approx(expected, nan_ok=True)
+    share = (wait[counts] > 3600).mean() if counts.any() else np.nan
+    assert out[INDEX.share_over_1h] == pytest.approx(share, nan_ok=True)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
+import naive_tasks as naive
 import numpy as np
 import pytest
-from naive_policies import Sim
-from naive_scheduler import Scheduler, by_margin, everybody, first, last, one_each, schedule
-from policy_cases import crowded_case, few, found, pool_case, shared_case
+from policy_cases import as_dicts, crowded_case, few, found, pool_case, shared_case
 
 import procure.kernel
 from procure import run as procure_run
@@ -24,18 +19,14 @@ from procure.policies.seams_of import with_seams
 pytestmark = pytest.mark.plain
 
 KEYS = {
-    "fcfs": lambda sim, j: 0,
-    "lcfs": lambda sim, j: -j,
-    "sjf": lambda sim, j: sim.jobs[j]["est"],
-    "smallest": lambda sim, j: max(sim.jobs[j]["cpus"], 1) * sim.jobs[j]["n"],
-    "wfp3": lambda sim, j: (
-        -(((sim.now - sim.jobs[j]["submit"]) / sim.jobs[j]["est"]) ** 3)
-        * max(sim.jobs[j]["cpus"], 1)
-        * sim.jobs[j]["n"]
-    ),
+    "fcfs": naive.as_submitted,
+    "lcfs": naive.last,
+    "sjf": naive.estimate,
+    "smallest": naive.size,
+    "wfp3": naive.wfp3,
     "widest": lambda sim, j: -sim.jobs[j]["n"],
 }
-PICKS = {"first": first, "best": by_margin(1), "worst": by_margin(-1), "last-rows": last}
+PICKS = ("first", "best", "worst", "last-rows")
 PLANS = {"strict": Strict, "skipping": Skipping, "easy": Easy}
 
 
@@ -69,10 +60,13 @@ def compare(plan, key, pick, held, queue, depth, seed):
         parameters |= {"queue_order": queue, "queue_depth": depth}
     made = with_seams(PLANS[plan], parameters)(**parameters)
     run = procure_run.simulate(jobs, nodes, made, kill_at_limit=kill)
-    admits = one_each(jobs["user"].tolist()) if held else everybody
-    twin = Scheduler(plan, KEYS[key], admits, PICKS[pick], KEYS[queue], depth if plan == "easy" else 0)
-    expected = schedule(Sim, jobs, nodes, twin, kill, is_pool(jobs, nodes))
-    assert found(run, jobs) == expected, (plan, parameters, seed)
+    how = {"key": KEYS[key], "admits": naive.one_each(jobs["user"].tolist()) if held else naive.everybody}
+    twin = naive.queue(skip=plan == "skipping", **how)
+    if plan == "easy":
+        twin = naive.easy(head_key=KEYS[queue], reach=depth or None, **how)
+    start, where = naive.Sim(*as_dicts(jobs, nodes, kill), pick, is_pool(jobs, nodes)).simulate(twin)
+    names = [tuple(f"n{n}" for n in sorted(nodes)) for nodes in where]
+    assert found(run, jobs) == (start, names), (plan, parameters, seed)
 
 
 def drawn(seed, orders, picks, holds):
@@ -110,39 +104,6 @@ def test_seams_of_another_package_go_by_one_grammar(theirs):
     assert label == "easy:order=widest,place=last-rows"
     with pytest.raises(TableError, match="did you mean widest"):
         catalog.spec("easy:order=widst")
-
-
-@pytest.mark.slow
-def test_the_same_source_runs_in_plain_python(tmp_path):
-    """Without Numba's compiler the same classes give the same schedule."""
-    code = """
-import numpy as np
-from policy_cases import shared_case, found
-from procure.kernel import Easy
-from procure.run import simulate
-from their_seams import LastRows, OneEach, WidestFirst
-
-class Theirs(Easy):
-    hold: str = "theirs"
-    def make_order(self, state, name):
-        return WidestFirst()
-    def make_hold(self, state):
-        return OneEach.make(state)
-    def make_picker(self, state):
-        return LastRows()
-
-jobs, nodes = shared_case(np.random.default_rng(5))
-print(found(simulate(jobs, nodes, Theirs()), jobs))
-"""
-
-    def printed(**environment):
-        ran = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent,
-            env=os.environ | environment, check=True,
-        )  # fmt: skip
-        return ran.stdout
-
-    assert printed(NUMBA_DISABLE_JIT="1") == printed(NUMBA_DISABLE_JIT="0")
 
 
 def test_a_class_without_its_method_is_refused():

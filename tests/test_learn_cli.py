@@ -58,16 +58,6 @@ def test_train_then_evaluate_and_use(procure, files):
     assert code == 0 and f"learned:file={policy}" in out
 
 
-@pytest.mark.slow
-def test_the_same_seed_writes_the_same_bytes(procure, files):
-    folder, tables = files
-    for name in ("a", "b"):
-        assert procure("learn", "train", *tables, *QUICK, "--out", folder / name)[0] == 0
-    assert procure("learn", "train", *tables, *QUICK, *settings(seed=2), "--out", folder / "c")[0] == 0
-    first, same, other = ((folder / name).read_bytes() for name in "abc")
-    assert first == same != other
-
-
 def test_nothing_to_learn_from_is_said_and_nothing_written(procure, files):
     """Days without waiting jobs, and days that are not there, end with one line and exit code 1."""
     folder, tables = files

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from policy_cases import few, job_table, node_table, shared_case
 
-from procure.errors import ArgumentError, TableError, need
+from procure.errors import ArgumentError, TableError
 from procure.learn.order import AtHand
 from procure.learn.published import LAYERS, N_SLOTS, shapes
 from procure.learn.published_env import make_env
@@ -189,8 +189,3 @@ def test_ppo_trains_and_runs_without_torch(tmp_path):
     best = int(np.where(env.action_masks(), out, -np.inf).argmax())
     run = simulate(drawn, nodes, f"learned:file={path}").schedule
     assert run["start_time"].iloc[best // 2] == run["submit_time"].iloc[best // 2]
-
-
-def test_a_missing_module_is_named():
-    with pytest.raises(TableError, match=r"procure-hpc\[rl\]"):
-        need("no_such_module_of_the_extra")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.models import Surrogate, WorkloadWaits, features, make_case, pool_workloads, predict_packages
+from procure.models import Surrogate, WorkloadWaits, features, make_case, predict_packages
 from procure.models import crossfit as split_module
 from procure.models.crossfit import correlations, learn
 from procure.models.surrogate import load
@@ -144,17 +144,6 @@ def test_a_case_joins_results_with_packages():
     results.iloc[2, 0] = "unheard of"
     with pytest.raises(TableError, match="other quotes or another budget"):
         make_case(packages, plain_quotes(), JOBS, results, "day", "best-fit")
-
-
-def test_workloads_together_weigh_by_their_jobs():
-    """The wait of two days is the mean over all jobs that ran; jobs left out add up."""
-    packages = make_packages(3)
-    one = WorkloadWaits("a", packages, np.array([0, 0, 2]), np.array([10.0, np.nan, 4]), 4)
-    two = WorkloadWaits("b", packages, np.array([0, 0, 8]), np.array([40.0, 1, np.nan]), 8)
-    both = pool_workloads([one, two])
-    assert both.wait[0] == pytest.approx((4 * 10 + 8 * 40) / 12)
-    assert np.isnan(both.wait[1]) and both.wait[2] == 4
-    assert both.left_out.tolist() == [0, 0, 10] and both.n_jobs == 12
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from openpyxl import Workbook, load_workbook
 
 from procure.offers import OfferReading
 from procure.packages.quotes import read_quote_file
-from procure.workload.speedups import find_gpu, propose_mapping
 
 HEAD = ["Server", "Kategorie", "Kerne", "RAM (GB)", "GPUs", "Einzelpreis (EUR)"]
 ROW = ["A", "compute", 64, 256, 0, 12_000]
@@ -219,25 +218,3 @@ def test_tax_is_taken_out_of_no_net_price_and_never_forgotten(tmp_path: Path) ->
     holds(path, "name", None, "F2", taxed)
     (tmp_path / "a.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nA,compute,64,512,0,12000\n")
     assert read_quote_file(tmp_path / "a.csv", taxed).quotes["price_usd"].tolist() == [10_000]
-
-
-@pytest.mark.parametrize(
-    ("name", "model"),
-    [
-        ("tesla_v100-32gb", None), ("V100 SXM2 32GB", None), ("H100 64GB", None), ("a100-80g", "A100 80GB"),
-        ("a100_80", "A100 80GB"), ("A100 80 GB", "A100 80GB"), ("H100 80GB PCIe", "H100 PCIe"), ("a100", "A100"),
-        ("A100-40GB", "A100"), ("A100-80GB", "A100 80GB"),
-    ],
-)  # fmt: skip
-def test_a_size_that_is_stated_is_the_model_s(name: str, model: str | None) -> None:
-    """A model's row is that with the stated memory; where none has it, there is none."""
-    found = find_gpu(name)
-    assert (found.model if found else None) == model
-
-
-def test_models_with_less_memory_than_stated_are_left_out() -> None:
-    """Jobs of a V100 with 32 GB are not proposed for 16 or 24 GB, though no row has its speed."""
-    lines = propose_mapping("tesla_v100-32gb", ["P100", "A10", "A100-80GB", "FancyGPU"])
-    assert lines[1] == 'runs_on = ["A100-80GB", "FancyGPU"]'
-    assert '# "P100" has 16 GB, "tesla_v100-32gb" 32 GB' in lines
-    assert '"A100-80GB" = 1.0  # not in the table of nominal speeds: fill in' in lines

@@ -375,20 +375,3 @@ def test_a_workbook_is_known_by_its_content(tmp_path: Path, procure) -> None:
         assert code == 1 and words in err
     code, _, err = procure("quotes", "check", path, "--rate", "EUR=1", "--rate", "EUR=2")
     assert code == 2 and "given twice" in err
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("--rate", "EUR"),
-        ("--rate", "EUR=-1"),
-        ("--rate", "XXX=1"),
-        ("--set", "currency=bits"),
-        ("--set", "tax_percent=-5"),
-    ],
-)
-def test_bad_options_are_bad_usage(tmp_path: Path, procure, option: str, value: str) -> None:
-    """A rate, currency or tax that is none is bad usage of its option."""
-    path = workbook(tmp_path / "a.xlsx", server("9.000,00 €"))
-    code, _, err = procure("quotes", "check", path, option, value)
-    assert code == 2 and option in err

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from small_study import run
 
 import procure
-from procure.cli.main import app
 from procure.packages import PackageRules, expand_packages, read_quotes
-from procure.recommender import recommendation
 from procure.recommender.objections import objections
 from procure.reports.bill import totals
 from procure.reports.memo import compared, write_memo
@@ -29,13 +27,6 @@ Gpu,gpu,16,256,4,68000,2600
 SWF = "; UnixStartTime: 0\n" + "".join(
     f"{i} {9 * i} 5 {60 + i} 4 -1 -1 4 120 -1 1 {i % 3} 1 1 1 1 -1 -1\n" for i in range(1, 40)
 )
-
-
-def run(*words: object, code: int = 0):
-    """Run a command; return its result."""
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    assert done.exit_code == code, (done.output, done.exception)
-    return done
 
 
 @pytest.fixture
@@ -170,17 +161,6 @@ def test_a_log_without_gpu_jobs_buys_no_gpu_server(folder: Path) -> None:
     first = page[: page.index('id="bill"')].casefold()
     assert first.count("without the rule ") >= 2 and "without all these rules" in first and "`" not in first
     assert "made-up" not in page[: page.index('id="bill"')]
-
-
-def test_few_jobs_that_make_most_of_the_waiting_are_named() -> None:
-    """Fewer than one in a hundred, with what they ask for and whose they are; more, or no wait at all, is no matter."""
-    jobs = procure.generate(seed=1, n_jobs=1000).assign(user="ann", n_nodes=1)
-    jobs.loc[:7, ["n_nodes", "cpus_per_node", "user"]] = [16, 2, "bob"]
-    wait = np.where(np.arange(1000) < 8, 90_000.0, 500.0)
-    few = recommendation._few(jobs, wait)
-    assert few is not None and few["n_jobs"] == 7 and few["users"] == ["bob"]
-    assert few["request"]["n_nodes"] == 16 and few["share_of_waiting"] == pytest.approx(7 * 90_000 / wait.sum())
-    assert recommendation._few(jobs, np.full(1000, 500.0)) is None and recommendation._few(jobs, np.zeros(1000)) is None
 
 
 def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -> None:

@@ -13,8 +13,15 @@ COLUMNS = dict(parse_column(text) for text in ("job_id=JOB", "submit_time=QUEUED
 BEOCAT = "JobName,ReqMem,ReqCPUs,ReqGPUs,ReqDuration,ActualDuration,Submit\na,8000000,2,0,3600,100,1614900000\n"
 
 
-def test_a_log_that_counts_nodes_only(tmp_path):
+def test_a_log_that_counts_nodes_only(tmp_path, procure):
     """CPUs of every node are a constant, by an option or a preset; without it the error names the option."""
+    sacct = tmp_path / "jobs.psv"
+    sacct.write_text("JobID|User|Submit|Start|End|NNodes\n1|a|100|160|220|128\n2|b|130|190|260|256\n")
+    jobs = import_log(sacct, "sacct", cpus_per_node=64).jobs
+    assert jobs["cpus_per_node"].tolist() == [64, 64] and jobs["n_nodes"].tolist() == [128, 256]
+    with pytest.raises(TableError, match="cpus_per_node=N"):
+        import_log(sacct, "sacct")
+    assert procure("workload", "import", sacct, "--log-format", "sacct", "--set", "cpus_per_node=64")[0] == 0
     log = tmp_path / "theta.csv"
     log.write_text(NODES)
     found = import_log(log, "csv", columns=COLUMNS, cpus_per_node=64)
@@ -54,17 +61,6 @@ def test_metacentrum_is_hinted(tmp_path):
     assert any("preset=metacentrum" in note for note in import_log(tmp_path / "a.swf", "swf").notes)
     (tmp_path / "b.swf").write_text(row + "\n")
     assert not any("metacentrum" in note for note in import_log(tmp_path / "b.swf", "swf").notes)
-
-
-def test_a_sacct_log_that_counts_nodes_only(tmp_path, procure):
-    """CPUs of every node are a constant; without it one error names the option, and nothing is dropped in silence."""
-    log = tmp_path / "jobs.psv"
-    log.write_text("JobID|User|Submit|Start|End|NNodes\n1|a|100|160|220|2\n2|b|130|190|260|1\n")
-    found = import_log(log, "sacct", cpus_per_node=64)
-    assert found.jobs["cpus_per_node"].tolist() == [64, 64] and found.jobs["n_nodes"].tolist() == [2, 1]
-    with pytest.raises(TableError, match="cpus_per_node=N"):
-        import_log(log, "sacct")
-    assert procure("workload", "import", log, "--log-format", "sacct", "--set", "cpus_per_node=64")[0] == 0
 
 
 def test_a_wait_in_place_of_start_times(tmp_path, procure):

@@ -10,9 +10,7 @@ import pytest
 from policy_cases import found, job_table, node_table, pool_case
 
 from procure import run as procure_run
-from procure.errors import TableError
 from procure.page.gantt import gantt_text
-from procure.policies import catalog
 from procure.simulator.drive import PolicyError
 from procure.simulator.state import WAIT
 
@@ -214,23 +212,3 @@ def test_a_policy_that_errs_is_named_with_the_state(name):
     jobs = job_table(submit_time=[0, 0, 9], run_time=[9, 9, 9], n_nodes=[1, 2, 1])
     with pytest.raises(PolicyError, match=message):
         procure_run.simulate(jobs, node_table(2), policy)
-
-
-def test_names_and_options_that_are_wrong_say_what_is_legal():
-    """Typos in a policy, an order or an option, and amounts that make no sense."""
-    jobs, nodes = on_paper()
-    with pytest.raises(TableError, match="did you mean easy"):
-        procure_run.simulate(jobs, nodes, "eassy")
-    for options, message in [
-        ({"order": "sfj"}, "did you mean sjf"),
-        ({"dept": 2}, "did you mean depth"),
-        ({"depth": 0}, "at least 1"),
-        ({"depth": "many"}, "depth: .many. was given"),
-        ({"depth": 2, "by_time_only": 1}, "one reservation"),
-        ({"depth": 2, "keep": 1}, "one reservation"),
-        ({"weight_age": 2}, "counts only in the order priority"),
-    ]:
-        with pytest.raises(TableError, match=message):
-            procure_run.simulate(jobs, nodes, "easy", parameters=options)
-    with pytest.raises(TableError, match=r"fcfs: no parameter 'depth'; known: exclusive.*place"):
-        catalog.spec("fcfs:depth=2")

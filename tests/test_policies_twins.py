@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import naive_policies as naive
+import naive_tasks as naive
 import numpy as np
 import pytest
 from policy_cases import as_dicts, case_for, few, found, plainly, pool_case, shared_case, sliced_case
@@ -16,19 +16,10 @@ from procure.simulator.drive import compiled
 
 pytestmark = pytest.mark.plain
 
-TWINS = {
-    "fcfs": lambda: naive.strict(lambda sim, j: 0),
-    "lcfs": lambda: naive.strict(lambda sim, j: -j),
-    "sjf": lambda: naive.skipping(lambda sim, j: sim.jobs[j]["est"]),
-    "first-fit": lambda: naive.skipping(lambda sim, j: 0),
-    "largest-first": lambda: naive.skipping(lambda sim, j: -max(sim.jobs[j]["cpus"], 1) * sim.jobs[j]["n"]),
-    "easy": naive.easy,
-    "easy-sjf": lambda: naive.easy(lambda sim, j: sim.jobs[j]["est"]),
-    "easy-by-time": lambda: naive.easy(by_time_only=True),
-    "best-fit": naive.best_fit,
-    "best-fit-of-node": lambda: naive.best_fit(of_node=True),
-    "conservative": lambda: naive.Conservative(600),
-}
+SERVED = (
+    *("fcfs", "lcfs", "sjf", "first-fit", "largest-first", "easy", "easy-sjf", "easy-by-time"),
+    *("best-fit", "best-fit-of-node", "conservative"),
+)
 
 WITHOUT_SLICES = ("learned",)
 """Policies that refuse nodes with several GPU models."""
@@ -40,13 +31,13 @@ def compare(name: str, case, seed: int, kill: bool) -> None:
     run = procure_run.simulate(jobs, nodes, name, kill_at_limit=kill)
     rows, servers = as_dicts(jobs, nodes, kill)
     sim = naive.Sim(rows, servers, pool=case is pool_case)
-    start, where = sim.simulate(TWINS[name]())
-    names = [tuple(f"n{n}" for n in nodes) for nodes in where]
+    start, where = sim.simulate((naive.TWINS | naive.PLANS)[name]())
+    names = [tuple(f"n{n}" for n in sorted(nodes)) for nodes in where]
     assert found(run, jobs) == (start, names), (name, case.__name__, seed, kill)
 
 
 @pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", SERVED)
 @pytest.mark.parametrize("case", [pool_case, shared_case, sliced_case])
 @pytest.mark.parametrize("kill", [True, False])
 def test_policy_equals_its_slow_twin(name, case, kill, many):

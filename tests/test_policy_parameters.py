@@ -62,6 +62,12 @@ def test_labels_are_one_way_to_write_a_policy():
         ("fcfs:fit=bset", "did you mean best"),
         ("eassy:depth=4", "did you mean easy"),
         ("tabu:seconds=nan", "seconds"),
+        ("easy:order=sfj", "did you mean sjf"),
+        ("easy:depth=many", "depth: .many. was given"),
+        ("easy:depth=2,by_time_only=true", "one reservation"),
+        ("easy:depth=2,keep=true", "one reservation"),
+        ("easy:weight_age=2", "counts only in the order priority"),
+        ("fcfs:depth=2", r"fcfs: no parameter 'depth'; known: exclusive.*place"),
     ],
 )
 def test_what_is_wrong_is_one_error_with_what_is_legal(policy, message, procure, tmp_path):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numba
 import pytest
+from sweep_lab import until
 
 from procure.cli import progress
 from procure.progress import step, track, watching
@@ -30,7 +31,7 @@ def test_lines_where_there_is_no_terminal(monkeypatch, capsys):
     monkeypatch.setattr(progress.time, "monotonic", lambda: 20 * real())
     with progress.shown(), step("reading"), step("counting", 2, "run") as one, step("within", 9, "run"):
         one.done = 1
-        until(lambda: ": counting: 1 of 2 runs" in capsys.readouterr().err)
+        until(lambda: ": counting: 1 of 2 runs" in capsys.readouterr().err, "the line")
         time.sleep(1.2)
         assert capsys.readouterr().err == ""
         one.done = 2
@@ -41,15 +42,6 @@ def test_short_work_says_nothing(capsys):
     with progress.shown(), step("counting", 2, "run") as one:
         one.done = 2
     assert capsys.readouterr() == ("", "")
-
-
-def until(true) -> None:
-    """Wait for something, at most a minute."""
-    for _ in range(1200):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError("nothing happened for a minute")
 
 
 ON_A_TERMINAL = """

@@ -100,13 +100,6 @@ def test_a_squeue_that_cannot_be_read_is_one_sentence(  # type: ignore[no-untype
         assert said in str(result.exception)
 
 
-@pytest.mark.parametrize("reason", ["PartitionTimeLimit", "PartitionNodeLimit", "Dependency", "JobHeldAdmin"])
-def test_jobs_that_cannot_start_do_not_compete(squeue, reason: str) -> None:  # type: ignore[no-untyped-def]
-    """A pending job beyond its partition's limits waits for nothing that ends by itself, as a held one does."""
-    squeue(PRINTED.replace("|Resources|", f"|{reason}|"))
-    assert "102" not in set(live_state()["job_id"])
-
-
 @pytest.mark.parametrize("partition", ["", "batch"])
 def test_a_model_without_partitions_sees_the_whole_queue(squeue, partition: str) -> None:  # type: ignore[no-untyped-def]
     """All that waits is ahead and all that runs counts, whatever partition is asked for; a caution says so."""

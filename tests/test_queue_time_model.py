@@ -131,7 +131,7 @@ def test_a_seed_gives_the_same_file_at_any_time(
 
 @pytest.mark.slow
 def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd.DataFrame, tmp_path: Path) -> None:
-    """A saved model predicts the same, holds no pickle, and a truncated or foreign file is one clear error."""
+    """A saved model predicts the same, and holds no pickle."""
     path = tmp_path / "site.model"
     store.save(site, path)
     again = store.load(path)
@@ -148,13 +148,6 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
     assert path.stat().st_size < 20e6
     with zipfile.ZipFile(path) as archive:
         assert {name.rsplit(".", 1)[1] for name in archive.namelist()} == {"json", "npz"}
-    (tmp_path / "cut.model").write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(TableError, match="not a whole model file"):
-        store.load(tmp_path / "cut.model")
-    with zipfile.ZipFile(tmp_path / "other.model", "w") as archive:
-        archive.writestr("head.json", '{"schema": "another/7"}')
-    with pytest.raises(TableError, match="schema is 'another/7'"):
-        store.load(tmp_path / "other.model")
 
 
 @pytest.mark.parametrize(

@@ -69,13 +69,15 @@ def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path, lines: tuple[st
 
 
 def test_jobs_that_do_not_compete_are_kept_apart() -> None:
-    """Held and dependent jobs and array tasks beyond the limit are left out, or kept with their reason."""
+    """Held and dependent jobs, and jobs and array tasks beyond a limit, are left out, or kept with their reason."""
     rest = "1|1|1G|gres:gpu:a100:2|1:00:00|2026-01-01T00:00:00|N/A|1"
-    lines = [f"1|a|b|PENDING|Dependency|{rest}", f"2_[0-9%3]|a|b|PENDING|Priority|{rest}", f"3|a|b|PENDING|None|{rest}"]
+    lines = [f"2_[0-9%3]|a|b|PENDING|Priority|{rest}", f"3|a|b|PENDING|None|{rest}"]
+    reasons = ("Dependency", "PartitionTimeLimit", "PartitionNodeLimit", "JobHeldAdmin", "JobHeldUser")
+    lines += [f"{n}|a|b|PENDING|{reason}|{rest}" for n, reason in enumerate(reasons, 4)]
     text = HEAD + "\n".join(lines)
     assert parse_state(text, "squeue")["job_id"].to_list() == ["2_0", "2_1", "2_2", "3"]
     whole = parse_state(text, "squeue", held=True)
     held = whole[whole["state"] == HELD]
-    assert held["reason"].value_counts().to_dict() == {"JobArrayTaskLimit": 7, "Dependency": 1}
+    assert held["reason"].value_counts().to_dict() == {"JobArrayTaskLimit": 7} | dict.fromkeys(reasons, 1)
     assert set(whole["gpu_type"]) == {"a100"} and set(whole["gpus_per_node"]) == {2}
     assert whole.set_index("job_id").loc["3", "reason"] == ""

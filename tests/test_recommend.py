@@ -9,15 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from small_study import offered, run
 
 import procure
 import procure.recommender
-from procure.cli.main import app
 from procure.errors import ArgumentError
 from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.intervals import ConformalErrors
-from procure.objectives.aggregate import best_first
 from procure.recommender.rank import confirm_list, ranking_table
 from procure.recommender.recommendation import budget_by_category, counts_of, servers_by_type
 from procure.recommender.values import MEAN_WAIT, Criteria, PackageValues
@@ -55,12 +53,6 @@ def confirmed(case: WorkloadWaits, guess: list[float], k: int, simulate=None):
     values.simulate = looked_up
     confirm_list(values, Criteria(), k)
     return ranking_table(values, Criteria()), values
-
-
-def test_packages_that_run_every_job_come_first_whatever_they_wait():
-    """Then by jobs left out; equal waits by price, then row; unknown waits last."""
-    case = make_case([5, 1, 5, 5, np.nan], [0, 2, 0, 1, 0], [9, 9, 8, 9, 9])
-    assert best_first(case.wait, case.packages["price_usd"], case.left_out).tolist() == [2, 0, 4, 3, 1]
 
 
 def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch):
@@ -132,30 +124,12 @@ k = [5, 5000]
 [recommend]
 k = 3
 """
-OFFERS = """name,category,cpus,mem_gb,gpus,price_usd
-Small,compute,8,32,0,5000
-Mid,compute,24,128,0,9000
-Big,bigmem,16,512,0,9000
-Gpu,gpu,16,64.5,4,15000
-Gpu2,gpu,64,900,4,25000
-"""
 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small study, swept."""
-    folder = tmp_path_factory.mktemp("study")
-    (folder / "quotes.csv").write_text(OFFERS)
-    (folder / "study.toml").write_text(STUDY)
-    done = CliRunner().invoke(app, ["sweep", str(folder / "study.toml"), "--farm", "serial"])
-    assert done.exit_code == 0, done.output
-    return folder / "study.toml"
-
-
-def run(*arguments: str, code: int = 0) -> str:
-    done = CliRunner().invoke(app, list(arguments))
-    assert done.exit_code == code, (done.output, done.exception)
-    return done.stdout
+    return offered(tmp_path_factory.mktemp("study"), STUDY)
 
 
 @pytest.mark.slow
@@ -185,20 +159,20 @@ def test_evaluate_against_a_wider_truth(swept):
     """An exhaustive study of the same workload gives hits and regret over all packages that run every job."""
     whole = swept.with_name("whole.toml")
     whole.write_text(STUDY.replace('"small"', '"whole"').replace("sample = 2", "sample = 1"))
-    run("sweep", str(whole), "--farm", "serial")
-    rows = json.loads(run("evaluate", str(swept), "--truth", str(whole), "--format", "json"))
-    sampled = json.loads(run("evaluate", str(swept), "--format", "json"))
+    run("sweep", whole, "--farm", "serial")
+    rows = json.loads(run("evaluate", swept, "--truth", whole, "--format", "json").stdout)
+    sampled = json.loads(run("evaluate", swept, "--format", "json").stdout)
     assert rows[0]["n_ranked"] > sampled[0]["n_ranked"]
     assert all(row["bought_regret_share"] <= row["regret_share"] for row in rows if row["model"] == "xgboost")
     table = swept.parent / "results" / "whole" / "results.parquet"
-    assert json.loads(run("evaluate", str(swept), "--truth", str(table), "--format", "json")) == rows
+    assert json.loads(run("evaluate", swept, "--truth", table, "--format", "json").stdout) == rows
 
 
 @pytest.mark.slow
 def test_recommend_is_a_function_of_the_library(swept):
     """From a path, a study or its results: the same list as the command's, which says itself as text and HTML."""
     r = procure.recommend(swept, k=3)
-    rows = json.loads(run("recommend", str(swept), "--format", "json"))
+    rows = json.loads(run("recommend", swept, "--format", "json").stdout)
     assert r.ranking["package_id"].tolist()[:3] == [row["package_id"] for row in rows]
     assert len(r.ranking) > 50 and r.confirmed and r.front is None and r.k == 3
     assert r.models[0].what == "mean-wait" and r.confidence.unit == "bursts of jobs"
@@ -235,12 +209,7 @@ def test_a_wrong_argument_of_recommend_names_itself(swept, argument, given):
 
 
 def test_a_study_without_results_says_what_to_run(tmp_path):
-    from procure.errors import TableError
-
-    (tmp_path / "quotes.csv").write_text(OFFERS)
-    (tmp_path / "study.toml").write_text(STUDY)
-    done = CliRunner().invoke(app, ["recommend", str(tmp_path / "study.toml")])
-    assert isinstance(done.exception, TableError) and "procure sweep" in str(done.exception)
+    assert "procure sweep" in str(run("recommend", offered(tmp_path, STUDY, sweep=False), code=1).exception)
 
 
 @pytest.mark.slow

@@ -8,23 +8,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
+from small_study import offered, run
 
-from procure.cli.main import app
-from procure.errors import TableError
 from procure.recommender.notes import about_results
 from procure.sweep import trial
 from procure.sweep.results import StudyResults, load_results
 from procure.tables import write
 from procure.workload import generate
 
-OFFERS = """name,category,cpus,mem_gb,gpus,price_usd,spec_rate
-Small,compute,8,32,0,5000,10
-Mid,compute,24,128,0,9000,
-Big,bigmem,16,512,0,9000,12
-Gpu,gpu,16,64.5,4,15000,12
-Gpu2,gpu,64,900,4,25000,12
-"""
 STUDY = """name = "{name}"
 quotes = "quotes.csv"
 [packages]
@@ -42,24 +33,13 @@ k = 3
 DAY = "generate = { seed = 3, n_jobs = 200 }"
 
 
-def make_study(folder: Path, sample: int, jobs: str = DAY, rules: str = "", sweep: bool = True) -> Path:
-    (folder / "quotes.csv").write_text(OFFERS)
-    path = folder / "study.toml"
-    path.write_text(STUDY.format(name="s", sample=sample, jobs=jobs, rules=rules))
-    if sweep:
-        run("sweep", path, "--farm", "serial")
-    return path
-
-
-def run(*arguments: object, code: int = 0) -> tuple[str, str]:
-    done = CliRunner().invoke(app, [str(one) for one in arguments])
-    assert done.exit_code == code, (done.output, done.exception)
-    return done.stdout, done.stderr
+def make_study(folder: Path, sample: int, jobs: str = DAY, rules: str = "") -> Path:
+    return offered(folder, STUDY.format(name="s", sample=sample, jobs=jobs, rules=rules))
 
 
 def ask(*arguments: object) -> tuple[list[dict[str, object]], str]:
-    out, err = run(*arguments, "--format", "json")
-    return json.loads(out), err
+    done = run(*arguments, "--format", "json")
+    return json.loads(done.stdout), done.stderr
 
 
 def all_four(path: Path) -> tuple[list[dict[str, object]], str]:
@@ -91,11 +71,9 @@ def test_too_few_to_learn_from_are_simulated_instead(tmp_path):
     path = make_study(tmp_path, 9)
     rows, _ = all_four(path)
     assert all(row["simulated"] for row in rows)
-    (tmp_path / "all").mkdir()
     whole, _ = ask("recommend", make_study(tmp_path / "all", 1))
     assert [r["package_id"] for r in rows] == [r["package_id"] for r in whole]
-    done = CliRunner().invoke(app, ["recommend", str(path), "--no-verify"])
-    assert isinstance(done.exception, TableError) and "sweep.sample" in str(done.exception)
+    assert "sweep.sample" in str(run("recommend", path, "--no-verify", code=1).exception)
 
 
 @pytest.mark.slow

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import QUOTES
+from small_study import write_study
 
 from procure import simulate
 from procure.errors import ArgumentError, TableError
@@ -135,14 +137,9 @@ def test_a_log_without_starts_cannot_say_what_was_running():
         begin_as_logged(job_table([0, 10], [5, 5]), T0 + 5)
 
 
-def study_file(folder, workload: str, quotes=QUOTES) -> str:
+def study_file(folder, workload: str) -> Path:
     write(queue(0.7, 1, n=400), folder / "jobs.parquet")
-    path = folder / "study.toml"
-    path.write_text(
-        f'quotes = "{quotes}"\n[packages]\nrules = "published"\nbudget_usd = 70_000\n[sweep]\nsample = 40\n'
-        f'[[workloads]]\nname = "all"\njobs = "jobs.parquet"\n{workload}\n'
-    )
-    return str(path)
+    return write_study(folder / "study.toml", f'jobs = "jobs.parquet"\n{workload}', "[sweep]\nsample = 40")
 
 
 @pytest.mark.parametrize("given", ['"2h"', "7200", '"0-02:00:00"'])
@@ -151,11 +148,11 @@ def test_a_study_replays_a_log_and_leaves_the_warm_up_out(tmp_path, given):
     plan = load_plan(load_study(study_file(tmp_path, f"warm_up = {given}")))
     run_sweep(plan, "serial")
     rows = read_results(plan.study, plan)
-    submit = plan.workloads["all"]["submit_time"]
+    submit = plan.workloads["log"]["submit_time"]
     assert (rows["n_jobs"] == (submit >= submit.min() + 7200).sum()).all()
-    assert plan.n_counted("all") == rows["n_jobs"].iloc[0] < len(submit)
+    assert plan.n_counted("log") == rows["n_jobs"].iloc[0] < len(submit)
     assert rows["saturated"].isin([0, 1]).all() and rows["work_left"].between(0, 1).all()
-    assert "after 7200 s" in plan.fingerprint["workload all"]
+    assert "after 7200 s" in plan.fingerprint["workload log"]
 
 
 @pytest.mark.parametrize(

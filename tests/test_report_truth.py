@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +12,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import QUOTES, search, swept
+from small_study import search, swept, write_study
 
 import procure
 from procure.explanation.package import marginal_sentences, marginal_values
-from procure.packages import PackageRules, expand_packages
-from procure.packages.constraints import build_constraints
-from procure.packages.quotes import check_quotes
-from procure.packages.runnable import count_matrix
 from procure.page.vega import library
 from procure.recommender.confidence import Confidence
 from procure.recommender.recommendation import Recommendation, about_waiting, records
@@ -81,40 +76,6 @@ def test_workloads_count_by_their_weight(done: Recommendation):
     assert compared(weighed).figures()["wait_mean"] == pytest.approx(np.average(waits, weights=np.multiply(n, (3, 1))))
 
 
-RULES = {
-    "one a category": {},
-    "two a category": {"types_per_category": 2, "min_gpu_nodes": 0},
-    "any": {"types_per_category": "any", "min_gpu_nodes": 0},
-    "bounds": {"types": {"a1": {"min_count": 2, "max_count": 3}, "g1": {"max_count": 0}}, "min_gpu_nodes": 0},
-    "power": {"max_power_w": 1100.0, "min_gpu_nodes": 0},
-}
-
-
-@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
-def test_what_an_offer_admits_is_what_is_listed(rules: dict):
-    """Of all counts, those admitted that the budget and the least numbers allow are the packages listed."""
-    quotes = pd.DataFrame(
-        {
-            "name": ["a1", "a2", "b1", "g1"],
-            "category": ["a", "a", "b", "g"],
-            "vendor": ["v", "w", "v", "v"],
-            "lot": ["one", "one", "one", ""],
-            "cpus": [4, 8, 16, 8],
-            "mem_gb": 64.0,
-            "gpus": [0, 0, 0, 2],
-            "price_usd": [100.0, 150.0, 300.0, 400.0],
-            "power_w": [200.0, 300.0, 400.0, 500.0],
-        }
-    )
-    quotes = check_quotes(quotes)
-    asked = PackageRules(rules="published", budget_usd=1000, maximal=False, **rules)
-    offer = build_constraints(quotes, asked)
-    every = np.array(list(itertools.product(range(11), range(7), range(4), range(3))))
-    kept = every[offer.admits(every) & offer.affordable(every) & offer.enough(every)]
-    listed = count_matrix(expand_packages(quotes, asked), quotes)
-    assert {*map(tuple, kept.tolist())} == {*map(tuple, listed.tolist())}
-
-
 @st.composite
 def marginals(draw: st.DrawFn) -> pd.DataFrame:
     n = draw(st.integers(1, 5))
@@ -172,12 +133,7 @@ def test_a_report_where_no_package_runs_every_job(tmp_path: Path):
     jobs = generate(1, 60)
     jobs.loc[0, "mem_mb_per_node"] = 10**8
     write(check(jobs, JOB), tmp_path / "jobs.parquet")
-    study = tmp_path / "mine.toml"
-    study.write_text(
-        f'quotes = "{QUOTES.as_posix()}"\n[packages]\nrules = "published"\n'
-        'budget_usd = 40_000\n[[workloads]]\nname = "w"\n'
-        'jobs = "jobs.parquet"\n[sweep]\nsample = 2\n'
-    )
+    study = write_study(tmp_path / "mine.toml", 'jobs = "jobs.parquet"', "[sweep]\nsample = 2", budget=40_000)
     plan = load_plan(load_study(study))
     assert plan.packages["distinct"].sum() > len(plan.sampled_rows)
     run_sweep(plan, "serial")

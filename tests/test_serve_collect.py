@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import threading
 import time
@@ -250,94 +249,17 @@ def test_what_waits_and_runs_is_shown_however_many_have_ended(tmp_path: Path, mo
     collector.close()
 
 
-# A Slurm of scripts: what the commands print stands in files, and a file `down` makes them fail.
-def fake_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (folder / "scontrol.txt").touch()
-    for name in ("squeue", "sacct", "sinfo", "scontrol"):
-        path = folder / name
-        path.write_text(
-            f'#!/bin/sh\necho "$@" >> {folder}/{name}.asked\n'
-            f'if [ -e {folder}/{name}.down ]; then echo "slurm_load: Unable to contact" >&2; exit 1; fi\n'
-            f"cat {folder}/{name}.txt\n"
-        )
-        path.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    (folder / "sacct.txt").write_text(f"{SACCT}\n")
-    (folder / "sinfo.txt").write_text("cpu|up|4/4/0/8\n")
-    (folder / "squeue.txt").write_text(f"{SQUEUE}\n")
-    return folder
-
-
-def slurm_place(folder: Path) -> Place:
-    return Place(folder, Service(source=Source(history_days=1)))
-
-
-def test_slurm_away_is_a_gap_and_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks that fail are said in a sentence, and mended; the jobs that ended meanwhile are read once it is back."""
-    fake = fake_slurm(tmp_path, monkeypatch)
-    now = 1_700_000_000
-    monkeypatch.setattr("procure.serve.slurm.clock.time", lambda: float(now))
-    with (fake / "squeue.txt").open("a") as stream:
-        stream.write(f"7|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{now - 50}|{now - 20}|1\n")
-    collector = Collector(slurm_place(tmp_path))
-    collector.tick()
-    assert collector.store.rows("select job_id, start_time from jobs") == [("7", now - 20)]
-    (fake / "squeue.down").touch()
-    (fake / "sacct.down").touch()
-    for _ in range(5):
-        now += 900
-        collector.tick()
-    assert set(collector.store.problems()) == {"model", "squeue", "sacct"}
-    assert "Unable to contact" in " ".join(collector.store.problems().values())
-    (fake / "squeue.down").unlink()
-    (fake / "sacct.down").unlink()
-    header = (fake / "squeue.txt").read_text().splitlines()[0]
-    (fake / "squeue.txt").write_text(header + "\n")
-    times = f"{now - 4550}|{now - 4550}|{now - 4520}|{now - 1000}"
-    row = f"7|ann|a|cpu|n|{times}|COMPLETED|60|2|100M|cpu=2,mem=100M,node=1|cpu=2|1|c1|1|3520\n"
-    with (fake / "sacct.txt").open("a") as stream:
-        stream.write(row)
-    now += 900
-    collector.tick()
-    assert collector.store.rows("select end_time from jobs") == [(now - 1900,)]
-    assert set(collector.store.problems()) == {"model"}
-    [(begin, end)] = collector.store.rows("select begin, end from gaps")
-    assert end - begin == 6 * 900
-    collector.close()
-
-
-def test_slurm_is_asked_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One squeue a look, sacct once a minute with overlap, sinfo and each question to scontrol every five minutes."""
-    fake = fake_slurm(tmp_path, monkeypatch)
-    now = 1_700_000_000
-    monkeypatch.setattr("procure.serve.slurm.clock.time", lambda: float(now))
-    collector = Collector(slurm_place(tmp_path))
-    for _ in range(10):
-        collector.tick()
-        now += 30
-    asked = ("squeue", "sacct", "sinfo", "scontrol")
-    lines = {name: (fake / f"{name}.asked").read_text().splitlines() for name in asked}
-    assert {name: len(found) for name, found in lines.items()} == {
-        "squeue": 10,
-        "sacct": 6,
-        "sinfo": 1,
-        "scontrol": 3,
-    }  # two days first
-    assert all("--state=" in line and "--duplicates" in line for line in lines["sacct"])
-    collector.close()
-
-
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """A Slurm of this process: what squeue and sacct know, at a clock that the test moves."""
-    fake_slurm(tmp_path, monkeypatch)
-    heads = {name: (tmp_path / f"{name}.txt").read_text() for name in ("squeue", "sacct")}
     made = SimpleNamespace(now=1_700_000_000, queue=[], ended=[], asked=[], fails=lambda begin, end: False)
     made.sinfo, made.shown, made.commands = "cpu|up|4/4/0/8\n", {}, []
-    made.before = made.columns = ""
+    made.before, made.is_down = "", False
 
     def run(command: list[str]) -> str:
         made.commands.append(command)
+        if made.is_down:
+            raise TableError("slurm_load: Unable to contact")
         if command[0] == "sinfo":
             return made.sinfo
         if command[0] == "scontrol":
@@ -345,18 +267,18 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleName
                 next(word for word in command[2:] if word in ("node", "partition", "reservation", "config")), ""
             )
         if command[0] == "squeue":
-            return made.before + heads["squeue"] + "".join(f"{line}\n" for line in made.queue)
+            return made.before + "".join(f"{line}\n" for line in [SQUEUE, *made.queue])
         when = (one.split("=")[1] for one in command if one.startswith(("--starttime", "--endtime")))
         begin, end = (int(time.mktime(time.strptime(one, "%Y-%m-%dT%H:%M:%S"))) for one in when)
         made.asked.append((begin, end))
         if made.fails(begin, end):
             raise TableError("sacct has not answered within 60 s")
         rows = [row for row, ended, seen in made.ended if begin <= ended <= end and seen <= made.now]
-        return heads["sacct"].rstrip() + made.columns + "\n" + "".join(f"{row}\n" for row in rows)
+        return "".join(f"{row}\n" for row in [SACCT, *rows])
 
     monkeypatch.setattr("procure.serve.slurm.run_slurm", run)
     monkeypatch.setattr("procure.serve.slurm.clock.time", lambda: float(made.now))
-    made.collector = Collector(slurm_place(tmp_path))
+    made.collector = Collector(Place(tmp_path, Service(source=Source(history_days=1))))
     yield made
     made.collector.close()
 
@@ -366,6 +288,39 @@ def ended(fake: SimpleNamespace, job: object, user: str, submit: int, start: int
     times, state = f"{submit}|{submit}|{start}|{end}", how.get("state", "COMPLETED")
     row = f"{job}|{user}|a|cpu|n|{times}|{state}|60|2|100M|cpu=2,mem=100M,node=1|cpu=2|1|c1|1|{max(end - start, 0)}"
     fake.ended.append((row, end, how.get("seen", 0)))
+
+
+def test_slurm_away_is_a_gap_and_no_crash(fake: SimpleNamespace) -> None:
+    """Looks that fail are said in a sentence, and mended; the jobs that ended meanwhile are read once it is back."""
+    t0, collector = fake.now, fake.collector
+    fake.queue = [f"7|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{t0 - 50}|{t0 - 20}|1"]
+    collector.tick()
+    assert collector.store.rows("select job_id, start_time from jobs") == [("7", t0 - 20)]
+    fake.is_down = True
+    for _ in range(5):
+        fake.now += 900
+        collector.tick()
+    assert {"model", "squeue", "sacct"} <= set(collector.store.problems())
+    assert "Unable to contact" in " ".join(collector.store.problems().values())
+    fake.is_down, fake.queue = False, []
+    ended(fake, 7, "ann", t0 - 50, t0 - 20, fake.now - 1000)
+    fake.now += 900
+    collector.tick()
+    assert collector.store.rows("select end_time from jobs") == [(fake.now - 1900,)]
+    assert set(collector.store.problems()) == {"model"}
+    [(begin, end)] = collector.store.rows("select begin, end from gaps")
+    assert end - begin == 6 * 900
+
+
+def test_slurm_is_asked_once_a_look(fake: SimpleNamespace) -> None:
+    """One squeue a look, sacct once a minute with overlap, sinfo and each question to scontrol every five minutes."""
+    for _ in range(10):
+        fake.collector.tick()
+        fake.now += 30
+    asked = [command[0] for command in fake.commands]
+    expected = {"squeue": 10, "sacct": 6, "sinfo": 1, "scontrol": 3}  # two days first
+    assert {name: asked.count(name) for name in expected} == expected
+    assert all("--duplicates" in one and "--state" in " ".join(one) for one in fake.commands if one[0] == "sacct")
 
 
 def test_accounting_that_comes_hours_late_is_not_lost(fake: SimpleNamespace) -> None:
@@ -479,7 +434,7 @@ def test_a_clock_that_is_put_right_stops_nothing(fake: SimpleNamespace, log: pd.
         if again is None:
             collector.store.remember(accounted=right + 2 * 86_400)
             collector.close()
-            fake.collector = again = Collector(slurm_place(collector.place.folder))
+            fake.collector = again = Collector(collector.place)
         again.tick()
         assert {command[0] for command in fake.commands} == {"squeue", "sacct", "sinfo", "scontrol"}
         assert (again.accounted, again.tidied) == (fake.now, fake.now)

@@ -17,6 +17,7 @@ import pytest
 from sweep_lab import (
     environment,
     finish,
+    long_results,
     make_long_study,
     parts,
     results,
@@ -52,10 +53,8 @@ def example(tmp_path_factory) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def long(tmp_path_factory) -> pd.DataFrame:
-    rows = serial_results(make_long_study(tmp_path_factory.mktemp("long")))
-    assert len(rows) >= 700
-    return rows
+def long() -> pd.DataFrame:
+    return long_results()
 
 
 def same(path: Path, expected: pd.DataFrame) -> None:

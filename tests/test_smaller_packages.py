@@ -46,10 +46,8 @@ def test_a_search_puts_the_packages_that_keep_the_bounds_first(tmp_path):
 
 def test_a_bound_on_the_price_is_of_the_servers_where_the_budget_is_for_the_whole_order(tmp_path):
     """With tax within the budget, packages are listed up to the bound as far as the budget holds their tax, too."""
-    path = tmp_path / "s.toml"
-    head = f'quotes = "{small_study.QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 60_000\n'
-    body = '[[workloads]]\nname = "day"\ngenerate = { seed = 1, n_jobs = 40 }\n'
-    path.write_text(f"{head}{body}[costs]\ntax_percent = 25\nwithin_budget = true\n")
+    tax = "[costs]\ntax_percent = 25\nwithin_budget = true"
+    path = small_study.write_study(tmp_path / "s.toml", "generate = { seed = 1, n_jobs = 40 }", tax, budget=60_000)
     plan = load_plan(load_study(path))
     new = with_smaller_packages(plan, 40_000.0).packages.iloc[len(plan.packages) :]
     plain = expand_packages(plan.quotes, PackageRules(rules="published", budget_usd=40_000.0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,11 @@ from typer.testing import CliRunner
 
 from procure.cli.study import app
 from procure.errors import ArgumentError, TableError
-from procure.packages import read_quotes
 from procure.study import Study, load_study
 from procure.study.check import check_study, plan_size
 from procure.study.init import study_text
 from procure.study.rules import sample_of
-from procure.study.workloads import Workload, logged_speed
+from procure.study.workloads import Workload
 
 ROOT = Path(__file__).resolve().parent.parent
 QUOTES = ROOT / "quotes" / "example-2023.csv"
@@ -145,19 +143,6 @@ def test_a_log_needs_its_format(tmp_path: Path) -> None:
     )  # fmt: skip
     with pytest.raises(ValidationError, match="unknown unit"):
         Workload(**log, format="csv", columns={"run_time": "Elapsed:GB"})
-
-
-def test_logged_speed_is_the_decimal_that_was_written() -> None:
-    """A speed keeps its decimals; a processor's is looked up in the quotes; with neither there is none."""
-    quotes = read_quotes(QUOTES)
-    assert logged_speed(Workload(name="w", generate={}, logged_speed="4.90"), quotes, "w") == "4.90"
-    assert Workload(name="w", generate={}, logged_speed=0.1).logged_speed == Decimal("0.1")
-    known = Workload(name="w", generate={}, logged_processor="Intel Xeon Gold 6338")
-    assert logged_speed(known, quotes, "w") == "6.453"
-    assert logged_speed(Workload(name="w", generate={}), quotes, "w") is None
-    with pytest.raises(TableError, match=r"workload w, logged_processor: .*did you mean Intel Xeon Gold 6338"):
-        wrong = Workload(name="w", generate={}, logged_processor="Intel Xeon Gold 633")
-        logged_speed(wrong, quotes, "workload w")
 
 
 def test_check_reads_what_the_study_names(tmp_path: Path) -> None:

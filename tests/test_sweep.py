@@ -6,10 +6,6 @@ import json
 import pickle
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -25,7 +21,6 @@ from procure.run import run_prepared, simulate
 from procure.schemas import METRICS
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
-from procure.sweep.batches import batches
 from procure.sweep.shared import share
 from procure.sweep.store import study_status
 from procure.sweep.trial import simulate_packages
@@ -113,49 +108,15 @@ def test_local_workers_map_arrays_and_equal_serial(tmp_path, monkeypatch):
     assert [each.name for each in (path.parent / "results").rglob("*") if each.name.endswith(".arrays")] == []
 
 
-def test_killed_and_resumed_equals_uninterrupted(tmp_path, undisturbed):
-    """kill −9 in the middle, started again: only what is missing is computed, and the table is the same."""
-    path = make_study(tmp_path)
-    script = (
-        "import sys, time, procure.sweep.run as r\n"
-        "from procure.study import load_study\n"
-        "from procure.sweep import load_plan, run_sweep\n"
-        "slow = r.simulate_rows\n"
-        "r.simulate_rows = lambda *a: (time.sleep(0.05), slow(*a))[1]\n"
-        "run_sweep(load_plan(load_study(sys.argv[1])), 'serial')\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script, str(path)])
-    parts = tmp_path / "results" / "small" / "parts"
-    deadline = time.monotonic() + 60
-    while len(list(parts.glob("*.parquet"))) < 3 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    kept = len(list(parts.glob("*.parquet")))
-    plan = load_plan(load_study(path))
-    assert 3 <= kept < len(batches(plan, {}))
-    summary = run_sweep(plan, "serial")
-    assert 0 < summary.n_computed <= len(undisturbed) - 5 * kept + 5
-    pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
-
-
-def test_finished_study_computes_nothing(tmp_path):
-    """A second sweep of a finished study computes nothing and leaves one file of results."""
-    plan = load_plan(load_study(make_study(tmp_path, sample="10")))
-    first, second = run_sweep(plan, "serial"), run_sweep(plan, "serial")
-    assert first.n_computed == first.n_runs > 0
-    assert second.n_computed == 0
-    assert [p.name for p in plan.study.folder.rglob("*.parquet")] == ["results.parquet"]
-    assert study_status(plan)["n_missing"] == 0
-
-
 def test_wider_sample_reuses_what_is_there(tmp_path, undisturbed):
-    """Going from every tenth package to all computes only the other nine tenths."""
+    """Going from every tenth package to all computes only the other nine tenths, and once more nothing."""
     run_sweep(load_plan(load_study(make_study(tmp_path, sample="10"))), "serial")
     plan = load_plan(load_study(make_study(tmp_path)))
     summary = run_sweep(plan, "serial")
     assert summary.n_computed == len(undisturbed) - len(undisturbed.iloc[::10])
     pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
+    assert run_sweep(plan, "serial").n_computed == 0 == study_status(plan)["n_missing"]
+    assert [p.name for p in plan.study.folder.rglob("*.parquet")] == ["results.parquet"]
 
 
 @pytest.mark.parametrize(
@@ -278,5 +239,7 @@ def test_a_truncated_result_table_is_named_and_not_taken_for_no_results(tmp_path
         assert done.exit_code == 1 and isinstance(done.exception, TableError)
         assert f"{table}: cannot be read, damaged" in str(done.exception)
         assert f"run: procure sweep {path}" in str(done.exception)
-    run_sweep(plan, "serial")
+    notes: list[str] = []
+    assert run_sweep(plan, "serial", note=notes.append).n_computed == plan.n_runs
+    assert "set aside as results.refused" in notes[0]
     pd.testing.assert_frame_equal(read_results(plan.study), whole)

@@ -1,22 +1,27 @@
-"""Shards, locks, verification, poison and the farms' settings, without a farm."""
+"""Shards, locks, verification, poison, farms' settings without a farm, and what others leave in a study's folder."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import signal
+import subprocess
+import sys
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from sweep_lab import make_study, serial_results
+from sweep_lab import make_study, serial_results, small_plan
 from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
+from procure.files import whole_file
 from procure.study import load_study
-from procure.sweep import FarmOptions, load_plan, read_results, run_sweep
+from procure.sweep import FarmOptions, read_results, run_sweep
 from procure.sweep.batches import batches
 from procure.sweep.connect import job_name, lifetime_arguments, make_cluster
 from procure.sweep.farm import Workers
@@ -26,10 +31,6 @@ from procure.sweep.pending import MOST_POISON, SweepWork
 from procure.sweep.protocol import Receipt, n_local_workers
 from procure.sweep.run import compute_part
 from procure.sweep.store import fingerprint_text, merge, open_folder, stored, verify
-
-
-def small_plan(folder, **changes):
-    return load_plan(load_study(make_study(folder, **({"n_jobs": "20"} | changes))))
 
 
 @pytest.fixture(scope="module")
@@ -135,18 +136,6 @@ def test_verify(tmp_path):
     assert f"{path}: damaged" in problems[0]
     assert problems[1] == f"{plan.n_runs - 5:,} planned runs have no result"
     assert CliRunner().invoke(app, ["study", "status", str(plan.study.path)]).exit_code == 1
-
-
-def test_damaged_result_table_is_set_aside(tmp_path, undisturbed):
-    """A result table that was damaged is kept under another name, and its runs are computed again."""
-    plan = small_plan(tmp_path)
-    run_sweep(plan, "serial")
-    path = plan.study.folder / "results.parquet"
-    path.write_bytes(path.read_bytes()[:-50])
-    notes: list[str] = []
-    assert run_sweep(plan, "serial", note=notes.append).n_computed == plan.n_runs
-    assert "set aside as results.refused" in notes[0]
-    pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
 
 
 def drive(work: SweepWork, deadly: set[str]) -> list[int]:
@@ -278,23 +267,6 @@ def test_local_workers_keep_to_what_slurm_gave(monkeypatch):
     assert n_local_workers() == 1
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--shard", "8/8"),
-        ("--shard", "x"),
-        ("--set", "farm.wait=-1"),
-        ("--set", "farm.scheduler_file=f"),
-        ("--set", "farm.walltime=x"),
-        ("--set", "farm.jobs=0"),
-    ],
-)
-def test_bad_usage(tmp_path, options):
-    """Options that make no sense are bad usage, exit code 2."""
-    path = make_study(tmp_path)
-    assert CliRunner().invoke(app, ["sweep", str(path), *options]).exit_code == 2
-
-
 class FewWorkers:
     """A Dask client as far as a pool looks at it: other workers at each look."""
 
@@ -335,3 +307,66 @@ def test_no_worker_is_explained(monkeypatch):
     pool, _ = pool_of(0, monkeypatch, hopeless=True)
     with pytest.raises(TableError, match="Slurm says no"):
         pool.look()
+
+
+WRITE = """
+import sys, time
+import procure.tables
+from procure.cli.main import run
+
+def as_csv(frame, out):
+    print("writing", flush=True)
+    time.sleep(60)
+
+procure.tables.as_csv = as_csv
+sys.argv = ["procure", "workload", "generate", "--out", sys.argv[1]]
+run()
+"""
+
+
+def test_a_shard_leaves_the_half_written_parts_of_another(tmp_path):
+    """What is being written in the folder is neither read nor renamed when another shard starts."""
+    plan = small_plan(tmp_path, sample="40")
+    run_sweep(plan, "serial", shard=(0, 2))
+    part = next((plan.study.folder / "parts").glob("*.parquet"))
+    with whole_file(part.with_name("day.best-fit.000000007-01234567.parquet")) as temporary:
+        temporary.write_bytes(part.read_bytes()[:100])
+        _, notes = open_folder(plan)
+        assert notes == []
+        run_sweep(plan, "serial", shard=(1, 2))
+        assert temporary.exists()
+        temporary.write_bytes(part.read_bytes())
+
+
+def test_a_lock_that_is_held_names_who_holds_it(tmp_path):
+    """Not a process that has ended."""
+    study = load_study(make_study(tmp_path))
+    with locked(study), pytest.raises(TableError, match=rf"running: process {os.getpid()} on "):
+        locked(study).__enter__()
+    lock = study.folder / "lock"
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    lock.write_text(lock.read_text().replace(f"process {os.getpid()} ", f"process {ended.pid} "))
+    with lock.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(TableError, match="left no name"):
+            locked(study).__enter__()
+    with locked(study), lock.open() as stream, pytest.raises(OSError):
+        fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_told_to_end_leaves_no_half_file(tmp_path, number):
+    """TERM and HUP end a command as Ctrl-C does."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITE, str(tmp_path / "jobs.csv")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # under nohup it would ignore HUP
+    ) as command:  # fmt: skip
+        assert command.stdout is not None
+        assert command.stdout.readline() == "writing\n"
+        command.send_signal(number)
+        assert command.communicate(timeout=60)[1] == "procure: interrupted\n"
+    assert command.returncode == 130
+    assert not list(tmp_path.iterdir())

@@ -17,6 +17,7 @@ from sweep_lab import (
     all_gone,
     environment,
     finish,
+    long_results,
     make_long_study,
     make_study,
     parts,
@@ -37,11 +38,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory) -> pd.DataFrame:
-    """The long study's results, computed serially in one go."""
-    rows = serial_results(make_long_study(tmp_path_factory.mktemp("undisturbed")))
-    assert len(rows) >= 700
-    return rows
+def undisturbed() -> pd.DataFrame:
+    return long_results()
 
 
 def same(path, undisturbed) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procure.schemas import JOB, NODE, QUOTE, SCHEMAS, Column, Schema
+from procure.schemas import JOB, NODE, SCHEMAS, Column, Schema
 from procure.tables import TableError, check, read, write
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "tables.md"
@@ -77,20 +77,6 @@ def test_check_does_not_modify_its_argument():
     pd.testing.assert_frame_equal(frame, before)
     assert checked["gpus"].tolist() == [0, 0]
     assert checked["mem_mb"].dtype == "int64"
-
-
-@pytest.mark.parametrize("text", ["$6,960", "6960", " 6,960.00 ", "US$6960", "6960 USD", "USD 6,960"])
-def test_currency_text_is_a_price(text):
-    row = {"name": "n", "category": "c", "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": text}
-    assert check(pd.DataFrame([row]), QUOTE)["price_usd"].tolist() == [6960.0]
-
-
-@pytest.mark.parametrize("text", ["6960,00", "12,50", "1,2,3", "6.960,00"])
-def test_a_decimal_comma_is_an_error_not_another_price(text):
-    """A comma separates thousands and nothing else: 6960,00 is never read as 696,000."""
-    row = {"name": "n", "category": "c", "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": text}
-    with pytest.raises(TableError, match="row 1, column price_usd"):
-        check(pd.DataFrame([row]), QUOTE)
 
 
 def test_a_shortened_column_name_is_not_taken_for_an_extra():

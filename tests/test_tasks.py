@@ -7,7 +7,17 @@ import os
 import naive_tasks as naive
 import numpy as np
 import pytest
-from policy_cases import as_dicts, few, job_table, node_table, pool_case, shared_case, sliced_case
+from policy_cases import (
+    as_dicts,
+    few,
+    job_table,
+    node_table,
+    pool_case,
+    shared_case,
+    sliced_case,
+    tasks_case,
+    unit_case,
+)
 
 from procure import run as procure_run
 from procure.errors import TableError
@@ -21,36 +31,14 @@ from procure.tables import check
 pytestmark = pytest.mark.plain
 
 
-def shortest(job, j):
-    return job["est"]
-
-
-def largest(job, j):
-    return -max(job["cpus"], 1) * job["n"]
-
-
-TWINS = {
-    "fcfs": lambda: naive.queue(lambda job, j: 0, False),
-    "first-fit": lambda: naive.queue(lambda job, j: 0, True),
-    "sjf": lambda: naive.queue(shortest, True),
-    "largest-first": lambda: naive.queue(largest, True),
-    "best-fit": naive.best_fit,
-    "best-fit-of-node": lambda: naive.best_fit(True),
-    "easy": naive.easy,
-    "easy-sjf": lambda: naive.easy(shortest),
-    "easy-by-time": lambda: naive.easy(by_time_only=True),
-    "easy:keep=true,queue_order=sjf": lambda: naive.easy(head_key=shortest, keep=True),
-    "easy:queue_depth=3": lambda: naive.easy(reach=3),
-    "easy:depth=3": lambda: naive.Reserving(3),
-    "easy:depth=2,order=sjf": lambda: naive.Reserving(2, shortest),
-    "conservative": naive.Conservative,
-    "earliest-gap": naive.EarliestGap,
-    "best-gap": naive.BestGap,
-    "tabu:rounds=0": naive.BestGap,
-}
+TAKE_TASKS = (
+    *("fcfs", "first-fit", "sjf", "largest-first", "best-fit", "best-fit-of-node", "easy", "easy-sjf", "easy-by-time"),
+    *("easy:queue_order=sjf,keep=true", "easy:queue_depth=3", "easy:depth=3", "easy:depth=2,order=sjf"),
+    *("conservative", "earliest-gap", "best-gap", "tabu:rounds=0"),
+)
 MANY = int(os.environ.get("PROCURE_TEST_CASES", "40"))
 """Seeds of each policy in the slow tests, three cases a seed: 667 take a quarter of an hour."""
-NAMES = [*TWINS, *(f"{name}:place={place}" for name in ("fcfs", "first-fit", "easy") for place in ("best", "worst"))]
+PLACED = [f"{name}:place={place}" for name in ("fcfs", "first-fit", "easy") for place in ("best", "worst")]
 
 
 @pytest.fixture(autouse=True)
@@ -62,16 +50,15 @@ def _of_two_alike(monkeypatch):
 def compare(name: str, case, seed: int) -> None:
     rng = np.random.default_rng(seed)
     kill, units = bool(rng.integers(2)), case is pool_case and seed % 2 == 1
-    jobs, nodes = (naive.unit_case if units else naive.tasks_case)(rng, *case(rng, kill=kill))
+    jobs, nodes = (unit_case if units else tasks_case)(rng, *case(rng, kill=kill))
     run = procure_run.simulate(jobs, nodes, name, kill_at_limit=kill)
-    gpus = jobs[["gpus_per_node", "gpus_per_task"]].max(axis=1)
-    rows, servers = as_dicts(jobs.assign(gpus_per_node=gpus), nodes, kill)
-    rows = [naive.with_tasks(row, job) for row, job in zip(jobs.to_dict("records"), rows, strict=True)]
+    rows, servers = as_dicts(jobs, nodes, kill)
     place = name.partition("place=")[2] or "first"
     ready = procure_run.prepare(jobs, nodes)  # whether only counts matter is the run's own; what follows, the twin's
     state = build(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations.took)[1]
     sim = naive.Sim(rows, servers, place, bool(state.pool))
-    start, where = sim.simulate(TWINS[name if name in TWINS else name.partition(":")[0]]())
+    twin = name.partition(":place")[0]
+    start, where = sim.simulate((naive.TWINS | naive.PLANS)[twin]())
     first = int(jobs["submit_time"].min())
     found = run.schedule["start_time"].astype("float") - first
     assert [None if np.isnan(s) else int(s) for s in found] == start, (name, case.__name__, seed)
@@ -82,7 +69,7 @@ def compare(name: str, case, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seeds", [range(few(33)), pytest.param(range(100, 100 + MANY), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*TAKE_TASKS, *PLACED])
 def test_policy_equals_its_slow_twin(name, seeds):
     for seed in seeds:
         for case in (pool_case, shared_case, sliced_case):
@@ -102,7 +89,7 @@ def test_nodes_that_are_not_looked_at_change_nothing(name, monkeypatch):
         jobs, _ = shared_case(rng, n_jobs=80)
         jobs = jobs.assign(n_nodes=rng.integers(1, 70, 80), gpus_per_node=0)
         system = node_table(100, cpus=np.repeat([4, 5], 50), mem_mb=np.repeat([1000, 400], 50))
-        jobs, nodes = naive.tasks_case(rng, jobs, system)
+        jobs, nodes = tasks_case(rng, jobs, system)
         monkeypatch.setattr(usable, "ALIKE", 2)
         ours = procure_run.simulate(jobs, nodes, name).schedule
         monkeypatch.setattr(usable, "ALIKE", 1000)
@@ -113,7 +100,7 @@ def test_nodes_that_are_not_looked_at_change_nothing(name, monkeypatch):
 def test_a_run_that_lets_its_table_go_measures_the_same(name):
     for seed in range(few(6)):
         rng = np.random.default_rng(seed)
-        jobs, nodes = naive.tasks_case(rng, *shared_case(rng, n_jobs=40))
+        jobs, nodes = tasks_case(rng, *shared_case(rng, n_jobs=40))
         jobs = jobs.assign(user=rng.choice([*"abc"], 40), state="COMPLETED", gpu_speeds="v100=2", kind_speeds="node=3")
         whole = procure_run.simulate(jobs, nodes, name)
         tables, how = ([check(jobs, JOB)], check(nodes, NODE)), {"kill_at_limit": True, "logged_speed": None}

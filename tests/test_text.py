@@ -100,15 +100,6 @@ def test_seconds_in_every_unit(n, unit, space):
     assert seconds(f"{n}{space}{unit}") == n * TIME_UNITS[unit] and seconds(str(n)) == n
 
 
-@given(st.integers(0, 400), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
-def test_seconds_as_slurm_writes_them(d, h, m, s):
-    """Days, hours, minutes and seconds; what is left out stands at the end only behind days."""
-    whole = ((d * 24 + h) * 60 + m) * 60 + s
-    assert seconds(f"{d}-{h:02d}:{m:02d}:{s:02d}") == whole
-    assert seconds(f"{d}-{h:02d}:{m:02d}") == whole - s and seconds(f"{d}-{h:02d}") == whole - s - 60 * m
-    assert seconds(f"{h:02d}:{m:02d}:{s:02d}") == h * 3600 + m * 60 + s and seconds(f"{m:02d}:{s:02d}") == m * 60 + s
-
-
 @given(st.text(max_size=8))
 @example("1E310")
 @example("1e400d")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from procure.packages import PackageRules, expand_packages
 from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
 from procure.packages.quotes import check_quotes, read_quotes
+from procure.packages.space import make_space
 
 LETTERS = "ABC"
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,25 +39,23 @@ def ids(quotes: pd.DataFrame, **rules: object) -> list[str]:
     return expand_packages(quotes, PackageRules(rules="published", **rules))["package_id"].tolist()
 
 
-def test_a_lot_goes_to_one_vendor() -> None:
-    """Of one lot a package holds the types of one vendor; another lot is awarded for itself."""
-    apart = offers(lot=["1", "1", "2"])
-    assert ids(apart, budget_usd=60, types_per_category=2) == ["a=3,g=1", "g=2", "b=2,g=1", "g=2"]
-    together = offers(lot=["1", "1", "1"])
-    assert ids(together, budget_usd=60) == ["b=2,g=1", "g=2"]
-    free = ids(together, budget_usd=60, one_vendor_per_lot=False)
-    assert free == ids(offers(), budget_usd=60)
-
-
-def test_a_larger_order_may_be_cheaper() -> None:
-    """Where three nodes are too dear and four are not, four stand and two do not."""
-    quotes = offers(max_count=[4, 0, 0])
-    tier = {"type": "a", "from_count": 4, "percent": 40}
-    rules = {"budget_usd": 25, "min_gpu_nodes": 0, "discounts": [tier]}
-    assert ids(quotes, **rules) == ["a=4"]
-    assert ids(quotes, **rules, maximal=False) == ["a=1", "a=2", "a=4"]
-    table = expand_packages(quotes, PackageRules(rules="published", **rules))
-    assert table["price_usd"].tolist() == [24.0]
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"types_per_category": 1, "one_vendor_per_lot": False},
+        {"types_per_category": 2},
+        {"types_per_category": 2, "one_vendor_per_lot": False},
+        {"types": {"a": {"min_count": 2, "max_count": 3}, "g": {"max_count": 0}}},
+        {"types_per_category": "any", "max_power_w": 110},
+    ],
+)
+def test_what_an_offer_allows_is_what_is_listed(rules: dict) -> None:
+    """Of all counts, those allowed are the packages listed where none need be maximal."""
+    quotes = offers(lot=["1", "1", ""], power_w=[20, 30, 50])
+    asked = PackageRules(rules="published", budget_usd=60, maximal=False, min_gpu_nodes=0, **rules)
+    every = np.array(list(itertools.product(range(8), range(6), range(4))))[1:]
+    listed = expand_packages(quotes, asked)[["a", "b", "g"]].to_numpy()
+    assert {*map(tuple, every[make_space(quotes, asked).allows(every)].tolist())} == {*map(tuple, listed.tolist())}
 
 
 PACKS = {"pack_size": [8, None, None], "mandatory": [True, False, False]}
@@ -182,7 +182,8 @@ def agrees(rows: list[dict], rules: dict) -> None:
         with pytest.raises(TableError, match="packages"):
             expand_packages(quotes, PackageRules(rules="published", **rules))
         return
-    table = expand_packages(quotes, PackageRules(rules="published", **rules))
+    asked = PackageRules(rules="published", **rules)
+    table = expand_packages(quotes, asked)
     counts = table[quotes["name"].tolist()]
     found = list(map(tuple, counts.to_numpy().tolist()))
     lots = rules["one_vendor_per_lot"] and any(row["lot"] for row in rows)

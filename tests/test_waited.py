@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from small_study import QUOTES
+from small_study import write_study
 
 import procure
 from procure.account.entries import LOG
@@ -39,16 +39,11 @@ def logged(policy: str = "easy", pause: int = 0) -> tuple[pd.DataFrame, pd.DataF
 def study_of(folder, log: pd.DataFrame, nodes: pd.DataFrame | None, policy: str = "easy"):
     """Return a swept study of a log."""
     write(log, folder / "log.parquet")
-    existing = ""
     if nodes is not None:
         write(nodes, folder / "old.csv")
-        existing = 'existing_nodes = "old.csv"\n'
-    path = folder / "s.toml"
-    path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 50_000\n{existing}'
-        f'[[workloads]]\nname = "log"\njobs = "log.parquet"\n[simulate]\npolicies = ["{policy}"]\n[sweep]\nsample = 5\n'
-        "[model]\nfolds = 2\n"
-    )
+    packages = "" if nodes is None else 'existing_nodes = "old.csv"'
+    more = f'[simulate]\npolicies = ["{policy}"]\n[sweep]\nsample = 5\n[model]\nfolds = 2'
+    path = write_study(folder / "s.toml", 'jobs = "log.parquet"', more, budget=50_000, packages=packages)
     run_sweep(load_plan(load_study(path)), "serial")
     return path
 
@@ -157,11 +152,8 @@ def test_what_is_missing_is_one_line(tmp_path, lacks, says):
 
 
 def test_made_up_jobs_say_nothing(tmp_path):
-    path = tmp_path / "s.toml"
-    path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 50_000\n[[workloads]]\nname = "day"\n'
-        "generate = { seed = 1, n_jobs = 50 }\n[sweep]\nsample = 9\n"
-    )
+    made = "generate = { seed = 1, n_jobs = 50 }"
+    path = write_study(tmp_path / "s.toml", made, "[sweep]\nsample = 9", budget=50_000)
     run_sweep(load_plan(load_study(path)), "serial")
     results = load_results(path, None, None)
     assert find_logs(results) == ([], "") and compare_baseline(results, []) is None

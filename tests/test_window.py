@@ -51,23 +51,11 @@ def test_costs_by_hand():
         hop_cost(leaf, pod, "codes")
 
 
-def test_models_by_hand():
-    """In the paper's figure, job 1 holds nodes 5–8 of 1–10; job 2 then has 3 static starts and 6 dynamic ones."""
+def test_the_static_model_by_hand():
+    """In the paper's figure, job 1 holds nodes 5–8 of 1–10; job 2 then has 3 starts."""
     window = Window(FatTree(2, 2, 4), np.arange(10), ("1", "2"), [4, 4])
-    static, dynamic = set(), set()
-    for start in range(10):
-        try:
-            static.add(tuple(sorted(naive_window.static_places(window, [4, start])[1].tolist())))
-        except ArgumentError:
-            continue
-    for start in range(6):
-        dynamic.add(tuple(sorted(naive_window.dynamic_places(window, [0, 1], [4, start])[1].tolist())))
-    assert static == {(0, 1, 2, 3), (0, 1, 8, 9), (0, 1, 2, 9)}
-    assert static < dynamic and len(dynamic) == 6
-    with pytest.raises(ArgumentError, match="not in a line of 6"):
-        naive_window.dynamic_places(window, [0, 1], [4, 6])
-    with pytest.raises(ArgumentError, match="each of the jobs once"):
-        naive_window.dynamic_places(window, [0, 0], [4, 1])
+    tried = (naive_window.static_places(window, [4, start]) for start in range(10))
+    assert {tuple(sorted(found[1].tolist())) for found in tried if found} == {(0, 1, 2, 3), (0, 1, 8, 9), (0, 1, 2, 9)}
 
 
 @QUICK
@@ -128,66 +116,10 @@ def test_compact_is_the_rule_of_the_tree_plugin():
 @settings(max_examples=few(25), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_exact_is_the_optimum(seed):
-    """Up to 3 jobs on up to 14 idle nodes: the dynamic program costs what trying every start costs."""
+    """Up to 3 jobs on up to 14 idle nodes: it costs what trying every start costs, and the search no more."""
     window = random_window(seed)
-    assert solve(window, "exact").cost_code == naive_window.static_optimum(window)
-
-
-@pytest.mark.slow
-@settings(max_examples=12, deadline=None)
-@given(seed=st.integers(0, 10**6))
-def test_dynamic_is_never_above_static(seed):
-    """The best of the dynamic model costs at most that of the static one; the search never ends above that."""
-    window = random_window(seed, n_jobs=3, most_size=4, n_idle=9)
-    static, dynamic = naive_window.static_optimum(window), naive_window.dynamic_optimum(window)
-    assert free_optimum(window) <= dynamic <= static
-    assert free_optimum(window) <= solve(window, "lns").cost_code <= static
-
-
-def free_optimum(window: Window) -> float:
-    """A bound below every allocation: a MIP over how many nodes each job has on each leaf and in each pod.
-
-    The cost without rounding down, minus 1 per job.
-    """
-    from scipy.optimize import LinearConstraint, milp
-
-    leaf = window.idle // window.tree.nodes
-    leaves, room = np.unique(leaf, return_counts=True)
-    pods = np.unique(leaves // window.tree.leaves)
-    columns, saving = [], []  # (job, place of kind, which, count): 1 if the job has so many nodes there
-    for job, n in enumerate(window.sizes.tolist()):
-        for kind, places in (("leaf", leaves), ("pod", pods)):
-            columns += [(job, kind, at, c) for at in places.tolist() for c in range(n + 1)]
-    index = {column: i for i, column in enumerate(columns)}
-    saving = [1000 * 2 * (c * (c - 1) // 2) / window.sizes[job] for job, _, _, c in columns]
-    rows, low, high = [], [], []
-
-    def add(terms, least, most):
-        row = np.zeros(len(columns))
-        for column, value in terms:
-            row[index[column]] += value
-        rows.append(row)
-        low.append(least)
-        high.append(most)
-
-    jobs = range(len(window.sizes))
-    for job, n in enumerate(window.sizes.tolist()):
-        for kind, places in (("leaf", leaves), ("pod", pods)):
-            for at in places.tolist():
-                add([((job, kind, at, c), 1) for c in range(n + 1)], 1, 1)
-            add([((job, kind, at, c), c) for at in places.tolist() for c in range(n + 1)], n, n)
-        for pod in pods.tolist():
-            inside = [at for at in leaves.tolist() if at // window.tree.leaves == pod]
-            terms = [((job, "leaf", at, c), c) for at in inside for c in range(n + 1)]
-            add(terms + [((job, "pod", pod, c), -c) for c in range(n + 1)], 0, 0)
-    for at, n_here in zip(leaves.tolist(), room.tolist(), strict=True):
-        add([((j, "leaf", at, c), c) for j in jobs for c in range(int(window.sizes[j]) + 1)], 0, n_here)
-    found = milp(
-        -np.array(saving), integrality=np.ones(len(columns)), bounds=(0, 1),
-        constraints=LinearConstraint(np.array(rows), low, high), options={"mip_rel_gap": 0.0},
-    )  # fmt: skip
-    far = sum(1000 * 5 * (n * (n - 1) // 2) / n for n in window.sizes.tolist())
-    return far + found.fun - len(window.sizes)
+    least = naive_window.static_optimum(window)
+    assert solve(window, "exact").cost_code == least >= solve(window, "lns").cost_code
 
 
 @pytest.mark.parametrize("n", [20, pytest.param(200, marks=pytest.mark.slow)])

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import QUOTES
+from small_study import write_study
 from typer.testing import CliRunner
 
 from procure.cli.main import app
@@ -125,11 +125,9 @@ def test_no_order_is_above_the_budget_under_discounts_either(
 
 def test_a_study_keeps_the_whole_order_within_its_budget(tmp_path: Path) -> None:
     """`packages` says so, no order of the list is above the budget, and the report's sum of the bill agrees."""
-    path = tmp_path / "tax.toml"
-    text = f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 60_000\n[[workloads]]\nname = "day"\n'
-    text += "generate = { seed = 1, n_jobs = 40 }\n[costs]\ntax_percent = 19\nwithin_budget = true\n"
-    text += "nodes_per_switch = 4\nswitch_usd = 900\ncable_usd = 40\n"
-    path.write_text(text + '[[costs.lines]]\nname = "installation"\npercent = 2.5\n', encoding="utf-8")
+    costs = "[costs]\ntax_percent = 19\nwithin_budget = true\nnodes_per_switch = 4\nswitch_usd = 900\ncable_usd = 40\n"
+    costs += '[[costs.lines]]\nname = "installation"\npercent = 2.5'
+    path = write_study(tmp_path / "tax.toml", "generate = { seed = 1, n_jobs = 40 }", costs, budget=60_000)
     said = CliRunner().invoke(app, ["packages", str(path)])
     assert "the budget is for the whole order" in " ".join(said.stderr.split())
     run_sweep(load_plan(load_study(path)), "serial")
@@ -137,7 +135,7 @@ def test_a_study_keeps_the_whole_order_within_its_budget(tmp_path: Path) -> None
     costs = done.results.plan.study.costs
     assert whole_order(done.results.costs, costs).max() <= 60_000
     assert order_usd(done) <= 60_000 and not [one for one in done.notes if one.startswith("budget:")]
-    path.write_text(text.replace("60_000", "9_000"), encoding="utf-8")
+    path.write_text(path.read_text().replace("60000", "9000"))
     wrong = CliRunner().invoke(app, ["packages", str(path)])
     assert wrong.exit_code == 1 and "the budget excludes every package" in str(wrong.exception)
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_study import write_study
 
 import procure
 from procure.packages.costs import Costs, total_costs
@@ -135,17 +136,13 @@ def test_a_study_reckons_with_the_speeds_that_it_simulates_with(tmp_path: Path) 
     row = {"run_time": 1_000, "requested_time": 900, "cpus_per_node": 4, "gpus_per_node": 1, "gpu_type": "p100"}
     jobs = pd.DataFrame([{"job_id": "1", "submit_time": 0} | row, {"job_id": "2", "submit_time": 1_000} | row])
     jobs.to_csv(tmp_path / "jobs.csv", index=False)
-    text = (
-        'quotes = "quotes.csv"\n[packages]\nrules = "published"\n'
-        'budget_usd = 100\n[[workloads]]\nname = "day"\njobs = "jobs.csv"\n'
-        "logged_speed = 8\n[simulate]\nkill_at_limit = KILL\n[gpu_models]\n"
-        'p100 = { runs_on = ["v100"], speed = { v100 = 2 } }\n'
-    )
+    log, path = 'jobs = "jobs.csv"\nlogged_speed = 8', tmp_path / "s.toml"
+    faster = '[gpu_models]\np100 = { runs_on = ["v100"], speed = { v100 = 2 } }'
     for kill, took in (("false", 1_000), ("true", 900)):
-        (tmp_path / "s.toml").write_text(text.replace("KILL", kill), encoding="utf-8")
-        plan = load_plan(load_study(tmp_path / "s.toml"))
-        assert works_of(plan.study, plan.quotes, None, plan.workloads)["day"].run_times.tolist() == [[took, took]]
-        found = costs_of(plan, plan.packages, {"day": 1.0})["busy_share"].tolist()
+        more = f"[simulate]\nkill_at_limit = {kill}\n{faster}"
+        plan = load_plan(load_study(write_study(path, log, more, quotes="quotes.csv", budget=100)))
+        assert works_of(plan.study, plan.quotes, None, plan.workloads)["log"].run_times.tolist() == [[took, took]]
+        found = costs_of(plan, plan.packages, {"log": 1.0})["busy_share"].tolist()
         assert found == [pytest.approx(min(1, 2 * took * 4 / 1_000 / 8))]
 
 
@@ -156,12 +153,9 @@ def test_a_package_that_runs_no_job_is_last(tmp_path: Path, objective: str) -> N
     row = {"run_time": 3_000, "cpus_per_node": 4, "gpus_per_node": 1, "gpu_type": "v100"}
     jobs = pd.DataFrame([{"job_id": str(i), "submit_time": i * 700} | row for i in range(50)])
     jobs.to_csv(tmp_path / "jobs.csv", index=False)
-    (tmp_path / "s.toml").write_text(
-        'quotes = "quotes.csv"\n[packages]\nrules = "published"\n'
-        'budget_usd = 400\nmin_gpu_nodes = 0\n[[workloads]]\nname = "day"\n'
-        f'jobs = "jobs.csv"\n[recommend]\nobjective = "{objective}"\n[costs]\nusd_per_kwh = 0.1\n',
-        encoding="utf-8",
-    )
+    more = f'[recommend]\nobjective = "{objective}"\n[costs]\nusd_per_kwh = 0.1'
+    rules = {"quotes": "quotes.csv", "budget": 400, "packages": "min_gpu_nodes = 0"}
+    write_study(tmp_path / "s.toml", 'jobs = "jobs.csv"', more, **rules)
     run_sweep(load_plan(load_study(tmp_path / "s.toml")), "serial")
     done = procure.recommend(tmp_path / "s.toml", k=9, resamples=0)
     assert done.results.cases[0].packages["package_id"].iloc[0] == "b=4"
