@@ -87,7 +87,12 @@ def known(made: Report) -> set[str]:
         assert found is not None
         seconds.append(found.wait)
         texts |= {f"{share:.0%}", f"{found.n_simulated:,}", *re.findall(r"=(\d+)", found.package_id)}
+    days = done.other_loads["days"]
+    if days is not None:
+        seconds += [days["low_wait_time"], days["high_wait_time"]]
+        texts |= {f"{days['n']}", f"{days['best_share']:.0%}", "90%"}
     table = done.confidence.table
+    texts |= {f"{one:,}" for one in (*table[["rank_low", "rank_high"]].iloc[0], done.confidence.n_units)} | {"90%"}
     counts = [
         *results.counts[first],
         *results.counts[other],

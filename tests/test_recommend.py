@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 import procure
-import procure.recommender
 from procure.cli.main import app
 from procure.errors import ArgumentError
 from procure.models import Predicted, Surrogate, WorkloadWaits
@@ -205,7 +204,7 @@ def test_recommend_is_a_function_of_the_library(swept):
     text = r.summary()
     assert all(row["package_id"] in text for row in rows) and all(line in text for line in r.notes)
     assert "<table" in r._repr_html_() and rows[0]["package_id"] in r._repr_html_()
-    results = procure.recommender.load_results(procure.load_study(swept))
+    results = procure.load_results(procure.load_study(swept))
     notes: list[str] = []
     same = procure.recommend(results, k=3, resamples=0, note=notes.append)
     assert same.ranking.equals(r.ranking) and same.confidence.unit == "nothing"

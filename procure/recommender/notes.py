@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
 from procure.objectives import Quantity
 from procure.packages.costs import budget_notes, cost_notes, whole_order
 from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes, request_text
@@ -19,10 +17,10 @@ from procure.recommender.rule_costs import shape_notes
 from procure.recommender.values import Criteria, Model, PackageValues
 from procure.schemas import as_logged
 from procure.study.rules import unlisted
-from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, costs_of
+from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.sweep.store import study_status
-from procure.sweep.trial import about_limits, try_everywhere
-from procure.text import be, counted, duration, with_unit
+from procure.sweep.trial import about_limits
+from procure.text import be, counted, with_unit
 from procure.workload.describe import multi_node_notes
 from procure.workload.oddities import waiting_for_others
 
@@ -53,7 +51,7 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
         (done.exchanged, lambda: _about_swaps(done)),
         (True, lambda: _about_criteria(values, criteria)),
         (criteria.need_runs, lambda: model_errors(done.models if len(unknown) else ())),
-        (len(values.costs.columns), lambda: cost_notes(plan.quotes, study.costs, plan.existing)),
+        (criteria.need_costs, lambda: cost_notes(plan.quotes, study.costs, plan.existing)),
         (is_list and study.costs.beyond_budget, lambda: _about_budget(done)),
         (done.confirmed, "every package of the list is simulated; jobs of another day may order them differently"),
         (not done.confirmed and criteria.need_runs, "the list holds predictions, the best of them more likely too low "
@@ -151,9 +149,7 @@ def model_errors(models: Sequence[Model]) -> str:
 def _about_budget(done: Recommendation) -> list[str]:
     """Say by how much the whole order of the first package, and of how many of the list, is above the budget."""
     study, rows = done.results.plan.study, done.ranking["row"].to_numpy()[: done.k]
-    packages = done.case.packages.iloc[rows]
-    costs = costs_of(done.results.plan, packages, {case.name: case.weight for case in done.results.cases})
-    whole = whole_order(costs, study.costs)
+    whole = whole_order(done.results.costs.iloc[rows], study.costs)
     above = np.round(whole - study.packages.budget_usd, 2)
     if not (above > 0).any():
         return []
@@ -166,23 +162,14 @@ def _about_budget(done: Recommendation) -> list[str]:
 
 
 def _about_existing(results: StudyResults) -> str:
-    """Say what existing nodes there are; simulate the jobs on them alone, if these run every job."""
-    plan, nodes = results.plan, results.plan.existing
+    """Say what existing nodes there are."""
+    nodes = results.plan.existing
     assert nodes is not None
     cpus, gpus = (counted(int(nodes[f"{noun.lower()}s"].sum()), noun) for noun in ("CPU", "GPU"))
-    text = (
+    return (
         f"every simulated system holds {counted(len(nodes), 'existing node')} ({cpus}, "
         f"{nodes['mem_mb'].sum() / 1000:,.0f} GB, {gpus}); the totals shown are those of the purchase only"
     )
-    nothing = np.zeros((1, len(plan.types)), dtype=np.int64)
-    bought = pd.DataFrame(nothing, columns=plan.types)
-    if any(jobs_left_out(bought, plan.quotes, plan.workloads[one.name], nodes)[0] for one in results.cases):
-        return text
-    with contextlib.suppress(TableError):  # a run failed
-        wait = float(try_everywhere(results, nothing)["mean_wait_time"].iloc[0])
-        need = "" if wait else ", so that these jobs need no purchase"
-        text += f"; alone they run every job, with a mean wait of {duration(wait)}{need}"
-    return text
 
 
 def left_out_by_all(results: StudyResults) -> int:

@@ -10,13 +10,14 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.offers.template import write_book
-from procure.packages.costs import line_quantity, line_usd, whole_order
+from procure.packages.costs import costs_side_by_side, line_quantity, line_usd, whole_order
 from procure.packages.prices import price_list
 from procure.recommender.recommendation import Recommendation
-from procure.schemas import COST_ITEMS, COST_UNITS
+from procure.schemas import COST_ITEMS
 from procure.tables import check_name, write
 
 ENERGY, NOT_PRICED = "of it energy", "not priced"
+_PLACES = ["first", "second"]
 TEXTS = ("processor", "vendor", "quote_number", "valid_until")
 
 
@@ -93,16 +94,13 @@ def totals(done: Recommendation) -> list[dict[str, object]]:
             (f"cost over {years}", "US$", costs["tco_usd"]),
             (f"{ENERGY}, {years}", "US$", costs["energy_usd"]),
         ]
-    told = ((what, unit, np.asarray(of, dtype="float64")) for what, unit, of in figures)
-    shown = [
-        {"what": what, "unit": unit} | dict(zip(("first", "second"), of.tolist(), strict=False))
-        for what, unit, of in told
-        if not np.isnan(of).any()
-    ]
+    places = _PLACES[: len(rows)]
+    told = [(what, unit, *np.asarray(of, dtype="float64")) for what, unit, of in figures]
+    shown = pd.DataFrame(told, columns=["what", "unit", *places]).dropna().to_dict(orient="records")
     for row in shown if results.plan.study.costs.usd_per_kwh is None else ():
         if str(row["what"]).startswith(ENERGY):
-            row |= {"unit": ""} | dict.fromkeys(("first", "second")[: len(rows)], NOT_PRICED)
-    return shown
+            row |= {"unit": ""} | dict.fromkeys(places, NOT_PRICED)
+    return [{str(name): value for name, value in row.items()} for row in shown]
 
 
 def ended(lines: pd.DataFrame, today: date) -> list[str]:
@@ -225,19 +223,11 @@ def _sum_row(name: str, discount: float, total: float) -> list[object]:
 
 def _cost_sheet(done: Recommendation) -> list[list[object]]:
     """Lay out the sheet of costs: each figure with its unit, of the first package and the second."""
-    study = done.results.plan.study
-    places = range(min(2, done.k))
-    costs = [done.results.costs.iloc[int(done.ranking["row"].iloc[place])] for place in places]
-    rows: list[list[object]] = [
-        [f"Cost over {study.costs.years:g} years, interest {study.costs.interest_percent:g} % a year"],
-        ["cost", "unit", *("first second".split()[place] for place in places)],
-    ]
-    for name, unit in COST_UNITS.items():
-        values = [float(one[name]) for one in costs]
-        if name == "carbon_t_per_year" and study.costs.carbon_g_per_kwh is None:
-            continue
-        shown: list[object] = [round(value, 2) if unit == "US$" else value for value in values]
-        if name == "energy_usd" and study.costs.usd_per_kwh is None:
-            shown = [NOT_PRICED] * len(costs)
-        rows.append([name, unit, *("" if value != value else value for value in shown)])
-    return rows
+    prices, rows = done.results.plan.study.costs, done.ranking["row"].to_numpy()[: min(2, done.k)]
+    table = costs_side_by_side(done.results.costs.iloc[rows])
+    table = table.set_axis(["cost", "unit", *_PLACES[: len(rows)]], axis=1)
+    table = table.where(table["unit"] != "US$", table.round(2)).astype(object).where(table.notna(), "")
+    if prices.usd_per_kwh is None:
+        table.loc[table["cost"] == "energy_usd", table.columns[2:]] = NOT_PRICED
+    title = f"Cost over {prices.years:g} years, interest {prices.interest_percent:g} % a year"
+    return [[title], list(table.columns), *table.to_numpy().tolist()]

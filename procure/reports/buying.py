@@ -165,19 +165,23 @@ def ask(
     True
     """
     loaded = load_study(study)
-    bounds = list(constraints)
-    if budget is not None:
-        own = loaded.packages.budget_usd
-        if not 0 < budget <= own:
-            raise ArgumentError(
-                "budget",
-                f"US$ {budget:,.2f} was given; packages of the study cost up to US$ {own:,.2f}. For more money set "
-                f"budget_usd in {loaded.path} and run: procure buy {loaded.path}",
-            )
-        if budget < own:
-            bounds.append(f"price_usd<={f'{budget:,.2f}'.removesuffix('.00')}")
+    bounds = [*constraints, *budget_bounds(loaded, budget)]
     more = {} if confirm else {"verify": False, "resamples": 0, "exchanges": 0}
     return recommend(loaded, k=k, objective=objective, constraints=bounds, **more)  # type: ignore[arg-type]
+
+
+def budget_bounds(study: Study, budget: float | None) -> list[str]:
+    """Return the bound on the price that a smaller budget than the study's is; a larger one is an error."""
+    own = study.packages.budget_usd
+    if budget is None or budget == own:
+        return []
+    if not 0 < budget < own:
+        raise ArgumentError(
+            "budget",
+            f"US$ {budget:,.2f} was given; packages of the study cost up to US$ {own:,.2f}. For more money set "
+            f"budget_usd in {study.path} and run: procure buy {study.path}",
+        )
+    return [f"price_usd<={f'{budget:,.2f}'.removesuffix('.00')}"]
 
 
 def _once(note: Say) -> Say:
@@ -309,20 +313,18 @@ def _imported(path: Path, inputs: Inputs, told: Say, note: Say) -> tuple[dict[st
 
 
 def _log_settings(inputs: Inputs) -> LogSettings:
-    """Return how the log is read; where no option says its format, its first lines do."""
+    """Return how the log is read: of a CSV without columns, by the preset that fits its header."""
     how = inputs.log
     if str(inputs.jobs) == "-":
         raise TableError("-: a purchase is repeated, so its jobs must stay; name a file")
-    if how.format or is_job_table(existing_file(inputs.jobs), how):
+    if how.format or how.preset or how.columns or is_job_table(existing_file(inputs.jobs), how):
         return how
-    if how.preset:
-        return how.model_copy(update={"format": merged(how, inputs.jobs.name).format})
     found = guess(inputs.jobs)
-    if found is not None and found.name == "csv" and not how.columns:
-        header = log_bytes(inputs.jobs)[:65_536].decode("utf-8", errors="replace").partition("\n")[0]
-        preset = fitting_preset(re.split('"?[,;\t]"?', header.strip(' "\r\ufeff')))
-        return how.model_copy(update={"format": "csv", "preset": preset})
-    return how if found is None else how.model_copy(update={"format": found.name})
+    if found is None or found.name != "csv":
+        return how
+    header = log_bytes(inputs.jobs)[:65_536].decode("utf-8", errors="replace").partition("\n")[0]
+    preset = fitting_preset(re.split('"?[,;\t]"?', header.strip(' "\r\ufeff')))
+    return how.model_copy(update={"format": "csv", "preset": preset})
 
 
 def _weeks(jobs: pd.DataFrame) -> dict[str, pd.DataFrame]:

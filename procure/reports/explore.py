@@ -18,12 +18,13 @@ from procure.offers.reading import in_usd
 from procure.page.html import as_json, render
 from procure.page.vega import library, picture
 from procure.progress import silent
-from procure.recommender.learning import Note, learn_values, simulator, values_of
+from procure.recommender.learning import Note, learn_values, simulator
 from procure.recommender.rank import confirm_list, ranking_table, try_swaps
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.recommender.values import Criteria, criteria_of
 from procure.reports import pictures
+from procure.reports.buying import budget_bounds
 from procure.reports.purchase import page_data, title_of
 from procure.study import Study, load_study
 
@@ -53,11 +54,8 @@ class Explorer:
 
     def _of_budget(self, budget: float | None, note: Note = silent) -> Recommendation:
         """Return the packages of a budget with what is known of them, from a list that is made once."""
-        own = self._study.packages.budget_usd
-        usd = own if budget is None else budget
-        if not 0 < usd <= own:
-            raise ArgumentError("budget", f"US$ {usd:,.2f} was given; packages of the study cost up to US$ {own:,.2f}")
-        bounds = [] if usd == own else [f"price_usd<={usd}"]
+        usd = self._study.packages.budget_usd if budget is None else budget
+        bounds = budget_bounds(self._study, budget)
         with self._lock if usd not in self._lists else contextlib.nullcontext():
             if usd not in self._lists:
                 known = next(iter(self._lists.values())).results if self._lists else self._study
@@ -69,15 +67,9 @@ class Explorer:
     def _learn(self, of_budget: Recommendation, criteria: Criteria) -> None:
         """Learn what criteria ask for and nobody has asked for yet; what is known is never waited for."""
         results, values = of_budget.results, of_budget.package_values
-        priced = any(one.source == "cost" for one in criteria.quantities)
-        if all(map(values.is_learnt, criteria.quantities)) and not (priced and values.costs.empty):
+        if all(map(values.is_learnt, criteria.quantities)) and not (criteria.need_costs and values.costs.empty):
             return
         with self._lock:
-            missing = set(criteria.result_columns) - set(values.results)
-            if missing or (priced and values.costs.empty):
-                more = values_of(results, criteria)
-                values.results |= {name: more.results[name] for name in missing}
-                values.costs = more.costs if values.costs.empty else values.costs
             learn_values(values, results, criteria, verify=False)
 
     def prepare(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +11,15 @@ import pandas as pd
 from procure.comparison.classes import size_class, user_class
 from procure.objectives.conditions import JobClass
 from procure.packages.costs import Costs
+from procure.page.html import sentence
 from procure.page.names import servers
+from procure.recommender.confidence import load_notes
 from procure.recommender.recommendation import Recommendation
-from procure.recommender.replay_check import cut_sentence
+from procure.recommender.replay_check import cut_sentence, starts_known
 from procure.recommender.rule_costs import BestOfBudget, best_of_budget, shape_notes
 from procure.recommender.values import Criteria
 from procure.reports.bill import order_usd
-from procure.schemas import CLASSES, COST_ITEMS, as_logged
+from procure.schemas import COST_ITEMS, as_logged
 from procure.simulator.class_waits import LONG_WAIT
 from procure.study.rules import unlisted
 from procure.sweep.results import StudyResults
@@ -33,9 +35,8 @@ SAVES = 0.01
 OTHER_BUDGETS = (0.8, 0.9, 1.1, 1.2)
 """Shares of the budget whose best packages are simulated, too; the memo tells those of `_TOLD`."""
 _TOLD = (0.8, 1.2)
-_CLASS_NAMES = dict(
-    zip(CLASSES, ("with GPUs", "with over 8 GB per CPU", "on several nodes", "all others"), strict=True)
-)
+_KINDS = ["with GPUs", "with over 8 GB per CPU", "on several nodes", "all others"]
+"""In the order of `procure.schemas.CLASSES`."""
 _MEMORY = {"up to 4 GB": 4, "4–16 GB": 16, "16–64 GB": 64, "64–256 GB": 256, "over 256 GB": np.inf}
 _COSTS = {
     "purchase_usd": "the servers", "fixed_usd": "what is paid once beside them", "network_usd": "network",
@@ -91,18 +92,16 @@ class Compared:
     def parts(self, own: Sequence[JobClass] = (), wide: bool = False) -> list[tuple[str, str, pd.DataFrame]]:
         """Return the jobs of each class that has any: by what they are told apart, the class, and its jobs."""
         jobs = self.jobs
-        ways: dict[str, pd.Series] = {"kind": pd.Series(np.array(CLASSES)[class_of(jobs)], index=jobs.index)}
+        ways = {"kind": pd.Series(pd.Categorical.from_codes(class_of(jobs), _KINDS), index=jobs.index)}
         if wide:
-            edges = [one * 1000 for one in _MEMORY.values()]
-            place = np.searchsorted(edges, as_logged(jobs)["mem_mb_per_node"].to_numpy(), side="left")
-            memory = pd.Categorical.from_codes(place, list(_MEMORY), ordered=True)
-            ways |= {"CPUs": size_class(jobs), "memory per node": pd.Series(memory, index=jobs.index)}
+            edges = [-np.inf, *(1000 * one for one in _MEMORY.values())]
+            memory = pd.cut(as_logged(jobs)["mem_mb_per_node"], edges, labels=list(_MEMORY))
+            ways |= {"CPUs": size_class(jobs), "memory per node": memory}
             if (jobs["user"] != "").any():
                 ways["users, by CPU time"] = user_class(jobs)
         parts = [("all", "all jobs", jobs)]
         for what, classes in ways.items():
-            names = CLASSES if what == "kind" else classes.cat.categories
-            parts += [(what, _CLASS_NAMES.get(name, name), jobs[(classes == name).to_numpy()]) for name in names]
+            parts += [(what, name, jobs[(classes == name).to_numpy()]) for name in classes.cat.categories]
         parts += [("study", one.name, jobs[one.members(jobs)]) for one in own]
         return [one for one in parts if len(one[2]) or one[0] == "all"]
 
@@ -111,7 +110,7 @@ def compared(done: Recommendation) -> Compared:
     """Replay the jobs of all workloads on the first package and on what it is compared with."""
     results = done.results
     jobs = _counted(results)
-    first = results.counts[int(done.ranking["row"].iloc[0])]
+    first = results.counts[done.first]
     names, table = {"wait": "this purchase"}, jobs.assign(wait=_waits_on(results, first, jobs))
     existing = results.plan.existing
     alone = (
@@ -119,7 +118,7 @@ def compared(done: Recommendation) -> Compared:
     )
     if not np.isnan(alone).any():
         names["today"], table["today"] = "today's nodes alone", alone
-    elif "start_time" in jobs and jobs["start_time"].notna().mean() > 0.5:
+    elif starts_known(jobs):
         logged = (jobs["start_time"] - jobs["submit_time"]).astype("float64").clip(lower=0)
         names["today"], table["today"] = "in the log", logged.to_numpy()
     ranking = done.ranking
@@ -168,6 +167,14 @@ class Memo:
     limits: list[str]
 
 
+def with_servers(lines: Iterable[str], package_ids: Iterable[str]) -> list[str]:
+    """Write the packages that are named in sentences as people read them."""
+    found = list(lines)
+    for one in sorted(package_ids, key=len, reverse=True):  # one may begin as another does
+        found = [line.replace(one, servers(one)) for line in found]
+    return found
+
+
 def other_budgets(done: Recommendation) -> list[BestOfBudget]:
     """Simulate packages for more and for less money; a budget that buys none is left out."""
     own = done.results.plan.study.packages.budget_usd
@@ -187,7 +194,7 @@ def write_memo(done: Recommendation, waits: Compared | None, budgets: Sequence[B
         ("What it costs", "bill", _costs(done)),
         ("How sure this is", "sure", _sure(done)),
         ("The nearest alternative", "list", _alternative(done)),
-        ("What would change the answer", "change", _changes(done, budgets)),
+        ("What would change the answer", "why", _changes(done, budgets)),
     ]
     order = f"US$ {order_usd(done):,.2f} of a budget of US$ {done.results.plan.study.packages.budget_usd:,.2f}"
     name = servers(str(done.ranking["package_id"].iloc[0]))
@@ -199,36 +206,25 @@ def _brings(done: Recommendation, waits: Compared | None) -> list[str]:
     lines = [f"{counted(left, 'job')} of {done.case.n_jobs:,} cannot run on it."] if left else []
     if waits is None:
         return [*lines, "No job runs on this package, so no wait is known."]
+    told = {"wait": f"The {counted(len(waits.jobs), 'job')} would wait"}
+    if today := waits.names.get("today"):
+        told["today"] = "In the log they waited" if today == "in the log" else f"On {today} they would wait"
+    if middle := waits.names.get("middle"):
+        told["middle"] = f"On {middle} simulated for this money they would wait"
     of = waits.figures()
-    lines.append(_waits(f"The {counted(len(waits.jobs), 'job')} would", of, "wait"))
-    if "today" in waits.names:
-        name = waits.names["today"]
+    for name, they in told.items():
+        mean, p95, late = (of[f"{name}_{one}"] for one in ("mean", "p95", "late"))
         lines.append(
-            _waits(f"On {name} they would" if name.startswith("today") else f"{name.capitalize()} they", of, "today")
+            f"{they} {duration(mean)} on average; 95 % of them start within {duration(p95)}, and {100 * late:.1f} % "
+            "wait more than an hour."
         )
-    if "middle" in waits.names:
-        lines.append(_waits(f"On {waits.names['middle']} simulated for this money they would", of, "middle"))
-    if "today" not in waits.names and not done.results.plan.study.made_up:
+    if today is None and not done.results.plan.study.made_up:
         lines.append("The log does not say how long its jobs waited, so today's waits are not known.")
     return lines
 
 
-def _waits(they: str, of: dict[str, float], name: str) -> str:
-    """Say how long jobs wait; ``they`` begins the sentence and says whether they would, or did."""
-    mean, p95, late = (of[f"{name}_{one}"] for one in ("mean", "p95", "late"))
-    would = they.endswith(" would")
-    if duration(mean) == "0 s" and not late:
-        return f"{they} {'start' if would else 'started'} at once."
-    wait, start = ("wait", "would start") if would else ("waited", "started")
-    soon = "at once" if duration(p95) == "0 s" else f"within {duration(p95)}"
-    return (
-        f"{they} {wait} {duration(mean)} on average; 95 % of them {start} {soon}, and "
-        f"{100 * late:.1f} % {'would wait' if would else 'waited'} more than an hour."
-    )
-
-
 def _costs(done: Recommendation) -> list[str]:
-    study, row = done.results.plan.study, int(done.ranking["row"].iloc[0])
+    study, row = done.results.plan.study, done.first
     cost, n = done.results.costs.iloc[row], int(done.results.counts[row].sum())
     price, whole = float(done.ranking["price_usd"].iloc[0]), order_usd(done)
     lines = [f"{counted(n, 'server')} cost US$ {price:,.2f}."]
@@ -263,22 +259,7 @@ def _costs(done: Recommendation) -> list[str]:
 def _sure(done: Recommendation) -> list[str]:
     plan, ranking, sure = done.results.plan, done.ranking, done.confidence
     n, known, able = len(ranking), int(ranking["simulated"].sum()), int((ranking["jobs_left_out"] == 0).sum())
-    if sure is None or len(sure.table) < 2 or not sure.table["alike"].notna().all():
-        lines = ["How sure the order of the list is, is not known: the jobs were not drawn anew."]
-    else:
-        alike, share = int(sure.table["alike"].sum()) - 1, float(sure.table["share_first"].iloc[0])
-        others = len(sure.table) - 1
-        what = sure.unit if sure.unit == "days" else "jobs"
-        if others == 1:
-            told = f"the package it was compared with {'cannot' if alike else 'can'}"
-        else:
-            which = f"{alike:,} of the" if 0 < alike < others else "none of the" if alike else "all"
-            told = f"{which} {others:,} packages it was compared with {'cannot' if 0 < alike < others else 'can'}"
-        best = f"is the best in {100 * share:.0f} % of the draws"
-        lines = [
-            f"When the {what} are drawn anew {sure.n_draws:,} times, {told} be told from this one"
-            + (f": which is the best changes from draw to draw, and this one {best}." if alike else f", and it {best}.")
-        ]
+    lines = [sentence(one) for one in sure.sentences()] if sure is not None else []
     runs = "" if able == n else f"; {able:,} of them run every job"
     if "satisfies" in ranking:
         runs += f"; {int(ranking['satisfies'].sum()):,} keep the bounds"
@@ -289,8 +270,7 @@ def _sure(done: Recommendation) -> list[str]:
     else:
         lines.append(f"Of {n:,} packages {known:,} were simulated, and a model predicted the others{runs}.")
     if done.waited.account is not None:
-        cut = cut_sentence(done.waited.account, most=False)
-        lines.append(f"{cut[:1].upper()}{cut[1:]}.")
+        lines.append(sentence(cut_sentence(done.waited.account, most=False)))
     if done.waited.far:
         lines.append("The waits shown are no forecast, because a replay of today is far from the log: compare by them.")
     return lines
@@ -315,40 +295,26 @@ def _alternative(done: Recommendation) -> list[str]:
     here, there = (done.case.packages.iloc[int(each["row"])] for each in (first, one))
     longer = float(one["mean_wait_time"] - first["mean_wait_time"])
     apart = f"{duration(abs(longer))} {'longer' if longer > 0 else 'less'}" if longer else "as long"
-    lines = [
-        f"Number {place + 1} of the list is {servers(str(one['package_id']))} for US$ {one['price_usd']:,.2f}: jobs "
-        f"wait {duration(one['mean_wait_time'])} on average, {apart}."
-    ]
-    more = [
+    gains = [
         f"{there[name] - here[name]:,.0f} more {what}"
         for name, what in (("total_cpus", "CPUs"), ("total_mem_gb", "GB of memory"), ("total_gpus", "GPUs"))
         if there[name] > here[name]
     ]
-    why = [f"has {joined(more)}"] if more else []
     saved = float(first["price_usd"] - one["price_usd"])
-    why += [f"costs US$ {saved:,.2f} less"] if saved > 0 else []
-    if why:
-        return [*lines, f"One might prefer it because it {joined(why)}."]
+    gains += [f"a price US$ {saved:,.2f} lower"] if saved > 0 else []
     return [
-        *lines,
-        "It has no more CPUs, memory or GPUs and costs no less, so nothing that is measured here speaks for it.",
+        f"Number {place + 1} of the list is {servers(str(one['package_id']))} for US$ {one['price_usd']:,.2f}: jobs "
+        f"wait {duration(one['mean_wait_time'])} on average, {apart}.",
+        f"It has {joined(gains)}." if gains else "Nothing that is measured here speaks for it.",
     ]
 
 
 def _changes(done: Recommendation, budgets: Sequence[BestOfBudget]) -> list[str]:
-    lines, of = [], done.other_loads
-    for one in of["loads"] if of is not None else ():
-        text = f"With {one['load']:g} times the load, jobs wait {duration(one['mean_wait_time'])}"
-        n = of["n_packages"] if of is not None else 1
-        if one["rank"] > 1:
-            less = duration(one["regret_seconds"])
-            text += f", and {servers(one['leader'])} is better by {less}"
-        elif n > 1:
-            text += f", and this package is still the best of the {n} tried"
-        lines.append(text + ".")
-    named = done.shape and done.shape | {"package_id": servers(done.shape["package_id"])}
-    lines += [f"{one[:1].upper()}{one[1:]}." for one in shape_notes(named)]
-    lines += [one.sentence().replace("without `", "without the rule ").replace("`", "") for one in done.rule_costs]
+    loads = done.other_loads["loads"] if done.other_loads else ()
+    named = [*(one["leader"] for one in loads), *(one.package_id for one in done.rule_costs)]
+    named += [done.shape["package_id"]] if done.shape else []
+    said = [*load_notes(done.other_loads), *shape_notes(done.shape), *(one.sentence() for one in done.rule_costs)]
+    lines = [sentence(one) for one in with_servers(said, filter(None, named))]
     own = done.results.plan.study.packages.budget_usd
     for found in budgets:
         share = round(found.budget_usd / own, 4)

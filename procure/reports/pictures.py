@@ -10,15 +10,17 @@ import numpy as np
 import pandas as pd
 
 from procure.page.names import servers
-from procure.page.vega import BLUE, GREEN, GREY, ORANGE, time_axis
+from procure.page.vega import BLUE, GREEN, GREY, ORANGE, column, time_axis
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.replay_check import starts_known
 from procure.recommender.rule_costs import BestOfBudget
 from procure.reports.memo import Compared
 from procure.sweep.trial import replayed
 from procure.text import duration
 from procure.workload.clock import has_dates
 
-_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_MONEY = {"scale": {"zero": False}, "axis": {"format": ",.0f", "tickCount": 6, "labelOverlap": True}}
+_SHARES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 _MOST_CLASSES = 6
 _N_PERIODS = 160
 _STEPS = np.array([1, 2.5, 5, 10])
@@ -26,6 +28,11 @@ _MOST_STEPS = 20
 _MOST_DATES = 12
 _STILL = 1500
 """How many packages are drawn where no script can show them all."""
+
+
+def evenly(n: int, most: int) -> np.ndarray:
+    """Return the places of at most so many of n things, evenly."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
 
 
 def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,7 +46,7 @@ def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
     first = data["list"][0]["package_id"]
     price, wait = "price_usd", "mean_wait_time"
     y = time_axis("mean wait", [one[wait] for one in rows])
-    some = set(np.linspace(0, len(rows) - 1, min(len(rows), _STILL)).astype(int).tolist())
+    some = set(evenly(len(rows), _STILL).tolist())
     still, least, guessed = [], np.inf, set(data["guessed"])
     for place, row in enumerate(sorted(rows, key=lambda one: (one[price], one[wait]))):
         if row[wait] < least or row["package_id"] == first or place in some:
@@ -48,11 +55,11 @@ def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
     kinds = ["a package", "no other is cheaper and waits less", "first choice"]
     tooltip = [
         {"field": "servers", "type": "nominal", "title": "package"},
-        {"field": "price_usd", "type": "quantitative", "format": ",.0f", "title": "price, US$"},
+        column("price_usd", format=",.0f", title="price, US$"),
         {"field": "wait", "type": "nominal", "title": "mean wait"},
-        {"field": "total_cpus", "type": "quantitative", "format": ",", "title": "CPUs"},
-        {"field": "total_mem_gb", "type": "quantitative", "format": ",.0f", "title": "memory, GB"},
-        {"field": "total_gpus", "type": "quantitative", "format": ",", "title": "GPUs"},
+        column("total_cpus", format=",", title="CPUs"),
+        column("total_mem_gb", format=",.0f", title="memory, GB"),
+        column("total_gpus", format=",", title="GPUs"),
     ]
 
     def layer(kind: str, mark: dict[str, Any], *transforms: dict[str, Any]) -> dict[str, Any]:
@@ -62,31 +69,31 @@ def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
             "encoding": {"color": {"datum": kind}, "tooltip": tooltip},
         }
 
+    def ring(stroke: str, size: int, which: str) -> dict[str, Any]:
+        mark = {"type": "point", "filled": False, "strokeWidth": 2.5, "stroke": stroke, "size": size}
+        return {"mark": mark, "transform": [{"filter": which}]}
+
     front = {"filter": "datum.front"}
     known, predicted = {"filter": "!datum.guessed"}, {"filter": "datum.guessed"}
-    ring = {"type": "point", "size": 160, "filled": False, "strokeWidth": 2.5}
     return {
-            "data": {"name": "packages"},
-            "datasets": {"packages": still},
-            "params": [{"name": "chosen", "value": []}, {"name": "here", "value": ""}],
-            "encoding": {
-                "x": {"field": price, "type": "quantitative", "title": "price, US$", "scale": {"zero": False},
-                      "axis": {"format": ",.0f", "tickCount": 6, "labelOverlap": True}},
-                "y": {"field": wait, "type": "quantitative", **y},
-                "color": {"type": "nominal", "scale": {"domain": kinds, "range": [GREY, GREEN, ORANGE]}},
-            },
-            "layer": [
-                layer(kinds[0], {"type": "point", "filled": True, "size": 14, "opacity": 0.45}, known),
+        "data": {"name": "packages"},
+        "datasets": {"packages": still},
+        "params": [{"name": "chosen", "value": []}, {"name": "here", "value": ""}],
+        "encoding": {
+            "x": column(price, title="price, US$", **_MONEY),
+            "y": column(wait, **y),
+            "color": {"type": "nominal", "scale": {"domain": kinds, "range": [GREY, GREEN, ORANGE]}},
+        },
+        "layer": [
+            layer(kinds[0], {"type": "point", "filled": True, "size": 14, "opacity": 0.45}, known),
             layer(kinds[0], {"type": "point", "size": 16, "opacity": 0.45, "strokeWidth": 0.7}, predicted),
-                layer(kinds[1], {"type": "line", "interpolate": "step-after", "strokeWidth": 1.2}, front),
-                layer(kinds[1], {"type": "point", "filled": True, "size": 40, "opacity": 1}, front),
-                layer(kinds[2], {"type": "point", "filled": True, "size": 150, "shape": "diamond", "opacity": 1},
-                      {"filter": {"field": "package_id", "equal": first}}),
-                {"mark": {**ring, "stroke": BLUE},
-                 "transform": [{"filter": "indexof(chosen, datum.package_id) >= 0"}]},
-                {"mark": {**ring, "stroke": "black", "size": 260},
-                 "transform": [{"filter": "datum.package_id == here"}]},
-            ],
+            layer(kinds[1], {"type": "line", "interpolate": "step-after", "strokeWidth": 1.2}, front),
+            layer(kinds[1], {"type": "point", "filled": True, "size": 40, "opacity": 1}, front),
+            layer(kinds[2], {"type": "point", "filled": True, "size": 150, "shape": "diamond", "opacity": 1},
+                  {"filter": {"field": "package_id", "equal": first}}),
+            ring(BLUE, 160, "indexof(chosen, datum.package_id) >= 0"),
+            ring("black", 260, "datum.package_id == here"),
+        ],
     }  # fmt: skip
 
 
@@ -97,43 +104,40 @@ def waits_by_class(waits: Compared, own: Any = ()) -> dict[str, Any]:
     for _, what, part in waits.parts(own)[:_MOST_CLASSES]:
         name = f"{what} ({len(part):,})"
         order.append(name)
-        for column, system in waits.names.items():
-            held = part[part[column].notna()]
+        for key, system in waits.names.items():
+            held = part[part[key].notna()]
             if len(held):
-                shares = np.quantile(
-                    held[column].to_numpy(dtype="float64"), _SHARES, weights=held["weight"].to_numpy(dtype="float64"),
-                    method="inverted_cdf",
-                )  # fmt: skip
-                found = dict(zip(("p5", "p25", "p50", "p75", "p95"), map(float, shares), strict=True))
+                wait, weight = (held[one].to_numpy(dtype="float64") for one in (key, "weight"))
+                shares = np.quantile(wait, list(_SHARES.values()), weights=weight, method="inverted_cdf")
+                found = dict(zip(_SHARES, shares.tolist(), strict=True))
                 texts = {f"{share} text": duration(value) for share, value in found.items()}
                 rows.append({"class": name, "system": system} | found | texts)
     names = list(waits.names.values())
     colours = {"wait": ORANGE, "today": GREY, "middle": BLUE}
     axis = time_axis("wait", [one[share] for one in rows for share in ("p5", "p95")])
     tooltip = [{"field": "system", "title": "on"}, {"field": "class", "title": "jobs"}] + [
-        {"field": f"{share} text", "title": f"{share[1:]} % within"} for share in ("p5", "p25", "p50", "p75", "p95")
+        {"field": f"{share} text", "title": f"{share[1:]} % within"} for share in _SHARES
     ]
 
     def layer(mark: dict[str, Any], low: str, high: str = "") -> dict[str, Any]:
-        x: dict[str, Any] = {"x": {"field": low, "type": "quantitative", **axis}}
-        return {"mark": mark, "encoding": x | ({"x2": {"field": high}} if high else {})}
+        return {"mark": mark, "encoding": {"x": column(low, **axis)} | ({"x2": {"field": high}} if high else {})}
 
     return {
-            "data": {"values": rows},
-            "height": 10 + (14 * len(waits.names) + 8) * len(order),
-            "encoding": {
-                "y": {"field": "class", "type": "nominal", "sort": order, "title": None, "axis": {"labelLimit": 200},
-                      "scale": {"paddingInner": 0.35}},
-                "yOffset": {"field": "system", "sort": names, "scale": {"paddingInner": 0.3}},
-                "color": {"field": "system", "type": "nominal", "scale": {
-                    "domain": names, "range": [colours[one] for one in waits.names]}},
-                "tooltip": [one | {"type": "nominal"} for one in tooltip],
-            },
-            "layer": [
-                layer({"type": "rule", "strokeWidth": 1.5}, "p5", "p95"),
-                layer({"type": "bar", "opacity": 0.75, "minBandSize": 4}, "p25", "p75"),
-                layer({"type": "tick", "thickness": 3}, "p50"),
-            ],
+        "data": {"values": rows},
+        "height": 10 + (14 * len(waits.names) + 8) * len(order),
+        "encoding": {
+            "y": {"field": "class", "type": "nominal", "sort": order, "title": None, "axis": {"labelLimit": 200},
+                  "scale": {"paddingInner": 0.35}},
+            "yOffset": {"field": "system", "sort": names, "scale": {"paddingInner": 0.3}},
+            "color": {"field": "system", "type": "nominal",
+                      "scale": {"domain": names, "range": [colours[one] for one in waits.names]}},
+            "tooltip": [one | {"type": "nominal"} for one in tooltip],
+        },
+        "layer": [
+            layer({"type": "rule", "strokeWidth": 1.5}, "p5", "p95"),
+            layer({"type": "bar", "opacity": 0.75, "minBandSize": 4}, "p25", "p75"),
+            layer({"type": "tick", "thickness": 3}, "p50"),
+        ],
     }  # fmt: skip
 
 
@@ -144,7 +148,7 @@ def weeks(done: Recommendation) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     results = done.results
     name = max(results.cases, key=lambda one: len(results.plan.workloads[one.name])).name
-    jobs, first = results.plan.workloads[name], results.counts[int(done.ranking["row"].iloc[0])]
+    jobs, first = results.plan.workloads[name], results.counts[done.first]
     used: list[dict[str, Any]] = []
     queued: list[dict[str, Any]] = []
     systems = {"this purchase": first}
@@ -168,7 +172,7 @@ def weeks(done: Recommendation) -> tuple[dict[str, Any], dict[str, Any]]:
             share = _mean_level(start[ran], stop[ran], cpus[ran], edges) / float(nodes["cpus"].sum())
             add(used, system, share.round(4))
             add(queued, system, _mean_level(submit[ran], start[ran], np.ones(int(ran.sum())), edges).round(2))
-    if len(systems) == 1 and "start_time" in jobs and jobs["start_time"].notna().mean() > 0.5:
+    if len(systems) == 1 and starts_known(jobs):
         known = jobs["start_time"].notna().to_numpy()
         logged = jobs["start_time"].to_numpy(dtype="float64", na_value=np.nan)[known]
         add(queued, "in the log", _mean_level(submit[known], logged, np.ones(len(logged)), edges).round(2))
@@ -205,17 +209,16 @@ def _over_time(rows: list[dict[str, Any]], title: str, axis: dict[str, Any], dat
         x = {"type": "temporal", "scale": {"type": "utc"}, "title": "UTC", "axis": axes}
     systems = list(dict.fromkeys(one["system"] for one in rows))
     return {
-            "data": {"values": values},
-            "height": 150,
-            "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.4},
-            "encoding": {
-                "x": {"field": "time", **x},
-                "y": {"field": "value", "type": "quantitative", "title": title, **axis},
-                "color": {"field": "system", "type": "nominal",
-                          "scale": {"domain": systems, "range": [ORANGE, GREY][: len(systems)]}},
-                "tooltip": [{"field": "system", "type": "nominal"},
-                            {"field": "value", "type": "quantitative", "title": title, "format": ",.2~f"}],
-            },
+        "data": {"values": values},
+        "height": 150,
+        "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.4},
+        "encoding": {
+            "x": {"field": "time", **x},
+            "y": column("value", title=title, **axis),
+            "color": {"field": "system", "type": "nominal",
+                      "scale": {"domain": systems, "range": [ORANGE, GREY][: len(systems)]}},
+            "tooltip": [{"field": "system", "type": "nominal"}, column("value", title=title, format=",.2~f")],
+        },
     }  # fmt: skip
 
 
@@ -251,20 +254,18 @@ def next_dollars(
         for row in table.to_dict(orient="records")
     ]  # fmt: skip
     spec = {
-            "data": {"values": rows},
-            "height": 200,
-            "mark": {"type": "line", "interpolate": "step-after", "point": {"size": 45}, "color": ORANGE},
-            "encoding": {
-                "x": {"field": "budget_usd", "type": "quantitative", "title": "spent on servers, US$",
-                      "scale": {"zero": False}, "axis": {"format": ",.0f", "tickCount": 6, "labelOverlap": True}},
-                "y": {"field": "mean_wait_time", "type": "quantitative",
-                      **time_axis("least mean wait", table["mean_wait_time"])},
-                "tooltip": [
-                    {"field": "budget_usd", "type": "quantitative", "format": ",.0f", "title": "US$"},
-                    {"field": "servers", "type": "nominal", "title": "package"},
-                    {"field": "wait", "type": "nominal", "title": "mean wait"},
-                    {"field": "saved", "type": "nominal", "title": "less than one step before"},
-                ],
-            },
-    }  # fmt: skip
+        "data": {"values": rows},
+        "height": 200,
+        "mark": {"type": "line", "interpolate": "step-after", "point": {"size": 45}, "color": ORANGE},
+        "encoding": {
+            "x": column("budget_usd", title="spent on servers, US$", **_MONEY),
+            "y": column("mean_wait_time", **time_axis("least mean wait", table["mean_wait_time"])),
+            "tooltip": [
+                column("budget_usd", format=",.0f", title="US$"),
+                {"field": "servers", "type": "nominal", "title": "package"},
+                {"field": "wait", "type": "nominal", "title": "mean wait"},
+                {"field": "saved", "type": "nominal", "title": "less than one step before"},
+            ],
+        },
+    }
     return table[table["package_id"] != table["package_id"].shift()], spec

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from procure.evaluation.ranking import evaluate_case
 from procure.explanation.package import (
@@ -18,36 +17,23 @@ from procure.explanation.package import (
     comparison_sentences,
     explain_package,
     longest_waiting,
-    marginal_sentences,
     sentences,
 )
-from procure.models import Predicted, WorkloadWaits
+from procure.models import Predicted
 from procure.models.surrogate import Surrogate
 from procure.page.html import check_pdf, render, write_page, write_pdf
 from procure.page.vega import library, picture
 from procure.policies import catalog
 from procure.progress import silent
-from procure.recommender.confidence import load_notes
 from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
 from procure.recommender.recommendation import budget_by_category, records, servers_by_type
 from procure.recommender.recommender import Recommendation, recommend
 from procure.recommender.rule_costs import BestOfBudget
 from procure.recommender.values import Criteria
-from procure.reports import pictures
+from procure.reports import pictures, sections
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
 from procure.reports.memo import Compared, Memo, compared, other_budgets, write_memo
-from procure.reports.sections import (
-    budget,
-    differ,
-    digests,
-    files,
-    period,
-    predicted_against_simulated,
-    programs,
-    sections_of,
-    workload,
-)
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.text import counted
@@ -93,7 +79,7 @@ class Report:
         done, packages = self.recommendation, records(self.recommendation)
         study, first = done.results.plan.study, packages[0]
         waits = [] if self.compared is None else self.compared.by_class(study.job_classes).to_dict(orient="records")
-        costs = done.results.costs.iloc[int(done.ranking["row"].iloc[0])].to_dict()
+        costs = done.results.costs.iloc[done.first].to_dict()
         costs |= {} if study.costs.usd_per_kwh is not None else {"energy_usd": None}  # no price is not 0
         cost = {"price_usd": first["price_usd"], "order_usd": order_usd(done), "years": study.costs.years}
         return {
@@ -179,21 +165,20 @@ def report(
         f" --{key} {shlex.quote(value)}" for key, value in (("policy", policy), ("workload", workload)) if value
     )
     judged = np.flatnonzero(whole.runs_all & whole.simulated)
+    shown = predicted if len(np.unique(whole.wait[judged])) > 1 else None
     html = _page(
         done,
         memo=memo,
         objections=against,
         waits=waits,
         budgets=budgets,
-        sections=sections_of(done, explanations),
-        changes=load_notes(done.other_loads),
-        marginal=marginal_sentences(explanations[0]) if explanations else [],
+        sections=sections.sections_of(done, explanations),
         predicted=predicted,
-        evaluation=evaluation.to_dict(orient="records") if predicted and differ(whole.wait[judged]) else [],
+        evaluation=evaluation.to_dict(orient="records") if shown else [],
         no_model="" if predicted else results.why_no_model(whole),
         study_path=shlex.quote(str(name)),
         asked=asked + ("" if done.verified else " --no-verify"),
-        scatter=_scatter(whole, predicted, judged),
+        scatter=sections.predicted_against_simulated(shown.wait[judged], whole.wait[judged]) if shown else "",
         n_judged=len(judged),
     )
     if bill is not None:
@@ -217,17 +202,9 @@ def _explanations(done: Recommendation, predicted: Predicted | None) -> list[Pac
     ]
 
 
-def _scatter(case: WorkloadWaits, predicted: Predicted | None, judged: np.ndarray) -> Markup:
-    """Draw predictions against what was simulated; nothing without a model, and where all waits are alike."""
-    if predicted is None or not differ(case.wait[judged]):
-        return Markup()
-    return predicted_against_simulated(predicted.wait[judged], case.wait[judged])
-
-
 def _page(
     done: Recommendation,
     *,
-    sections: Mapping[str, tuple[str, Markup]],
     waits: Compared | None,
     budgets: Sequence[BestOfBudget],
     **parts: object,
@@ -238,7 +215,6 @@ def _page(
     bought = case.packages.iloc[top["row"].to_numpy()]
     zones = {one.name: one.tz for one in study.scenarios}
     names = [one.name for one in done.results.cases]
-    held = [(name, title) for name, (title, html) in sections.items() if html]
     folder, own, data = Path(__file__).parent, study.job_classes, page_data(done)
     drawn = _pictures(done, waits, data, budgets)
     return str(
@@ -248,7 +224,7 @@ def _page(
             title=title_of(study),
             today=f"{date.today()}",
             judged_on=counted(case.n_jobs, "job"),
-            period=period(plan, names, zones),
+            period=sections.period(plan, names, zones),
             names=waits.names if waits else {},
             waits=waits.by_class(own).to_dict(orient="records") if waits else [],
             wide_waits=waits.by_class(own, wide=True).to_dict(orient="records") if waits else [],
@@ -257,31 +233,19 @@ def _page(
             totals=totals(done),
             ended=ended(lines, date.today()),
             told={title: name for name, title in _OF_LINE.items() if (lines[name] != "").any()},
-            top=records(done),
+            top=data["list"],
             ranked_by=_ranked_by(done),
             shown_first=_SHOWN_FIRST,
             all_simulated=bool(top["simulated"].all()),
             n_able=int(case.runs_all.sum()),
             types=servers_by_type(bought, plan.quotes).to_dict(orient="records"),
-            budget_chart=budget(budget_by_category(bought, plan.quotes)),
+            budget_chart=sections.budget(budget_by_category(bought, plan.quotes)),
             notes=done.about,
             case=case,
-            hit_share=study.evaluate.hit_share,
-            jobs=[workload(name, plan.workloads[name], zones[name]) for name in names],
-            sections=[html for _, html in sections.values() if html],
-            # Scripts look for these ids in every report.
-            absent=[(name, sections[name][0]) for name in ("why", "front") if not sections[name][1]],
-            evidence=[
-                *([("weeks", "The weeks")] if drawn["weeks"] else []),
-                *([("dollars", "What each further sum brings")] if drawn["dollars"] else []),
-                ("waits", "Who waits"),
-                ("change", "More about other loads"),
-                *held,
-                *_LAST,
-            ],
+            jobs=[sections.workload(name, plan.workloads[name], zones[name]) for name in names],
             study_text=study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
-            files=files(plan),
-            inputs=digests(plan) | programs(),
+            files=sections.files(plan),
+            inputs={name: str(value) for name, value in plan.fingerprint.items()} | sections.programs(),
             data=data,
             **drawn,
             **parts,
@@ -304,12 +268,6 @@ def _pictures(
         drawn["dollars"] = picture("dollars", "The least mean wait by what is spent", sums[1])
         drawn["sums"] = sums[0].to_dict(orient="records")
     return drawn
-
-
-_LAST = [
-    ("common", "What the recommended packages have in common"), ("wrong", "How it might be wrong"),
-    ("predictions", "How good the predictions are"), ("jobs", "The jobs"), ("repeat", "How to repeat it"),
-]  # fmt: skip
 
 
 def title_of(study: Study) -> str:
@@ -335,8 +293,7 @@ def page_data(done: Recommendation, predicted: bool = False) -> dict[str, object
     ]
     known = ranking["simulated"] | (predicted & ranking.get("satisfies", True) & ranking["mean_wait_time"].notna())
     drawn = np.flatnonzero((known & (ranking["jobs_left_out"] == 0)).to_numpy())
-    drawn = drawn[np.linspace(0, len(drawn) - 1, min(len(drawn), _MOST_DRAWN)).astype(int)]
-    drawn = np.unique(np.concatenate([np.arange(done.k), drawn]))
+    drawn = np.union1d(np.arange(done.k), drawn[pictures.evenly(len(drawn), _MOST_DRAWN)])
     rows = ranking["row"].to_numpy()[drawn]
     # Rounded coarser than to milliseconds, the first choice would tie with cheaper ones.
     wait = ranking["mean_wait_time"].to_numpy()[drawn].round(3)

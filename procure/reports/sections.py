@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from datetime import date, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -21,7 +18,6 @@ from procure.explanation.bottleneck import CAUSES, WORDS, Bottleneck
 from procure.explanation.package import PackageExplanation, comparison_sentences, sentences
 from procure.files import installed_xgboost
 from procure.files.csv_text import as_csv
-from procure.objectives import Quantity
 from procure.page.html import render
 from procure.page.names import servers, share
 from procure.page.vega import BLUE, GREY, PALETTE, box, column, records, still, time_axis
@@ -30,10 +26,13 @@ from procure.recommender.confidence import Confidence
 from procure.recommender.rank import eligible
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import with_front
+from procure.reports.memo import with_servers
+from procure.reports.pictures import evenly
 from procure.schemas import as_logged
 from procure.study import Plan
 from procure.text import duration
 from procure.workload.clock import has_dates, local_times
+from procure.workload.describe import describe
 from procure.workload.replay import counted_jobs
 
 _MOST_BINS = 96
@@ -42,21 +41,9 @@ _MOST_POINTS = 4000
 _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 7 * 86_400)
 
 
-def differ(values: Any) -> bool:
-    """Tell whether known values differ, so that a picture of them shows anything."""
-    known = np.asarray(values, dtype="float64")
-    known = known[~np.isnan(known)]
-    return len(known) > 0 and bool(known.min() < known.max())
-
-
-def _some(n: int) -> np.ndarray:
-    """Return at most `_MOST_POINTS` of so many rows, evenly."""
-    return np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).astype(int))
-
-
 def predicted_against_simulated(predicted: np.ndarray, simulated: np.ndarray) -> Markup:
     """Draw out-of-fold predictions against what was simulated (figures 3.4 and 3.9 of Hutchison 2024)."""
-    some = _some(len(simulated))
+    some = evenly(len(simulated), _MOST_POINTS)
     ends = [float(min(predicted.min(), simulated.min())), float(max(predicted.max(), simulated.max()))]
     x, y = (time_axis(title, ends) for title in ("simulated mean wait", "predicted mean wait (out of fold)"))
     spec = {
@@ -94,13 +81,9 @@ def budget(spent: pd.DataFrame) -> Markup:
     return still("budget", "Share of the budget by category", spec)
 
 
-def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None, log_clock: bool = False) -> Markup:
-    """Draw how many jobs were submitted per interval (figure 3.3).
-
-    A log that counts seconds from a start of its own (``log_clock``) has no dates: it is drawn in hours
-    since the first submission.
-    """
-    submit = jobs["submit_time"].to_numpy()
+def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None) -> Markup:
+    """Draw how many jobs were submitted per interval (figure 3.3), of a log without dates since the first."""
+    submit, log_clock = jobs["submit_time"].to_numpy(), not has_dates(jobs)
     first, last = int(submit.min()), int(submit.max())
     step = next((s for s in _STEPS if (last - first) / s <= _MOST_BINS), 86_400 * 30)
     first -= 0 if log_clock else first % step
@@ -118,17 +101,11 @@ def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None, log_clo
         "encoding": {
             "x": column("begin", **x) | {"axis": {"grid": False, "labelOverlap": True}},
             "x2": {"field": "end"},
-            "y": column("jobs", title=f"jobs per {_interval(step)}"),
+            "y": column("jobs", title=f"jobs per {duration(step)}"),
             "y2": {"datum": 0},
         },
     }
     return still(f"jobs-{name}", f"Jobs submitted over time, workload {name}", spec)
-
-
-def _interval(step: int) -> str:
-    if step % 86_400 == 0:
-        return f"{step // 86_400} d" if step > 86_400 else "day"
-    return f"{step // 60} min" if step < 3600 else (f"{step // 3600} h" if step > 3600 else "hour")
 
 
 def rank_ranges(table: pd.DataFrame) -> Markup:
@@ -185,16 +162,6 @@ def lacked(bottleneck: Bottleneck, name: str) -> Markup:
     return still(f"lacked-{name}", f"Jobs that wait over time on {name}, by what they lack", spec)
 
 
-def heading_of(of: Quantity) -> str:
-    """Return what an axis is, with its unit."""
-    return f"{name_of(of)}, {of.unit}" if of.unit and of.unit != "s" else name_of(of)
-
-
-def name_of(of: Quantity) -> str:
-    """Return what an axis is."""
-    return {"tco": "cost over the years"}.get(of.name) or of.name.replace("-", " ")
-
-
 _MOST_OFFERS, _MOST_NODES, _MOST_ON_FRONT = 30, 8, 10
 _FOLDER = Path(__file__).parent
 
@@ -232,12 +199,10 @@ def why(explanations: Sequence[PackageExplanation]) -> Markup:
         return Markup()
     first = explanations[0]
     against = comparison_sentences(*explanations) if len(explanations) == 2 else []
-    for one in explanations:
-        against = [line.replace(one.package_id, servers(one.package_id)) for line in against]
     return render(
         _FOLDER / "why.html",
         why=sentences(first),
-        against=against,
+        against=with_servers(against, [one.package_id for one in explanations]),
         lacked={name: lacked(one, name) for name, one in first.bottlenecks.items() if one.total_seconds},
         marginal=first.marginal.head(_MOST_NODES).to_dict(orient="records"),
     )
@@ -257,14 +222,14 @@ def front(done: Recommendation) -> Markup:
     points = np.column_stack([values.value(axis)[0] for axis in axes])
     # Where no package runs every job, those that were not simulated may be eligible, and nothing is known of them.
     rows = np.flatnonzero(eligible(values, wider.criteria) & ~np.isnan(points).any(axis=1))
-    place = np.flatnonzero(rows == done.ranking["row"].iloc[0])
+    place = np.flatnonzero(rows == done.first)
     if not len(place) or best is None or not len(best):
         return Markup()
     points, simulated, first = points[rows], values.simulated[rows], int(place[0])
     is_first = (best["package_id"] == name).to_numpy(dtype=bool)
     keep = best["knee"].to_numpy(dtype=bool) | is_first
-    even = np.linspace(0, len(best) - 1, min(len(best), _MOST_ON_FRONT)).round().astype(int)
-    shown = best.iloc[sorted({*even.tolist(), *np.flatnonzero(keep).tolist()})]
+    shown = best.iloc[np.union1d(evenly(len(best), _MOST_ON_FRONT), np.flatnonzero(keep))]
+    names = [{"tco": "cost over the years"}.get(axis.name) or axis.name.replace("-", " ") for axis in axes]
     if not is_first.any():
         own = {"package_id": name, "simulated": simulated[first], "knee": False}
         own |= dict(zip([axis.name for axis in axes], points[first], strict=True))
@@ -272,8 +237,11 @@ def front(done: Recommendation) -> Markup:
     return render(
         _FOLDER / "front.html",
         axes=axes,
-        names=[name_of(axis) for axis in axes],
-        headings=[heading_of(axis) for axis in axes],
+        names=names,
+        headings=[
+            f"{what}, {axis.unit}" if axis.unit not in ("", "s") else what
+            for what, axis in zip(names, axes, strict=True)
+        ],
         n_front=len(best),
         n_packages=len(points),
         n_simulated=int(simulated.sum()),
@@ -323,47 +291,24 @@ def programs() -> dict[str, str]:
     return {"procure": __version__, "xgboost": installed_xgboost()} | {name: version(name) for name in PROGRAMS}
 
 
-def digests(plan: Plan) -> dict[str, str]:
-    """Return the digests of what results depend on, the warm-up as people read it."""
-    warm_up = re.compile(r"(?<= after )(\d+) s$")
-    return {
-        name: warm_up.sub(lambda found: duration(int(found[1])), str(value)) for name, value in plan.fingerprint.items()
-    }
-
-
 def period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
     """Say from which day to which the jobs that count were submitted; empty where a log has no dates."""
-    ends: list[date] = []
+    days: list[str] = []
     for name in names:
         jobs = counted_jobs(plan.workloads[name], plan.warm_up(name))
         if not has_dates(jobs):
             return ""
-        submit, zone = jobs["submit_time"], ZoneInfo(zones[name] or "UTC")
-        ends += [datetime.fromtimestamp(int(one), zone).date() for one in (submit.min(), submit.max())]
-    return " to ".join(dict.fromkeys(f"{one:%Y-%m-%d}" for one in (min(ends), max(ends)))) if ends else ""
+        days += local_times(jobs["submit_time"].agg(["min", "max"]), zones[name]).strftime("%Y-%m-%d").tolist()
+    return " to ".join(dict.fromkeys([min(days), max(days)])) if days else ""
 
 
 def workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object]:
     """Return what is shown of the jobs of one workload: their numbers, figures, and when they came."""
-    jobs = as_logged(jobs)
-    columns = {
-        "memory per node, GB": jobs["mem_mb_per_node"] / 1000,
-        "CPUs per node": jobs["cpus_per_node"],
-        "GPUs per node": jobs["gpus_per_node"],
-        "requested time": jobs["requested_time"],
-        "run time": jobs["run_time"],
-    }
-    figures = [
-        {"what": what, "unit": "s" if "time" in what else "", "mean": v.mean(), "std": v.std(ddof=1), "low": v.min(),
-         "high": v.max()}
-        for what, v in columns.items()
-    ]  # fmt: skip
-    log_clock = not has_dates(jobs)
     return {
         "name": name,
-        "log_clock": log_clock,
+        "log_clock": not has_dates(jobs),
         "n_jobs": len(jobs),
-        "n_gpu_jobs": int((jobs["gpus_per_node"] > 0).sum()),
-        "chart": jobs_over_time(jobs, name, tz, log_clock),
-        "figures": figures,
+        "n_gpu_jobs": int((as_logged(jobs)["gpus_per_node"] > 0).sum()),
+        "chart": jobs_over_time(jobs, name, tz),
+        "figures": describe(jobs).to_dict(orient="records"),
     }
