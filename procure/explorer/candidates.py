@@ -33,6 +33,7 @@ class Observations:
     def __init__(self, space: Space, score: Score | None = None) -> None:
         """Begin with nothing known; without a score, an answer is the objective itself."""
         self._space, self._score = space, score or (lambda counts, answers: (answers[0], np.zeros(len(counts))))
+        self._rows: set[bytes] = set()
         self.counts = np.empty((0, space.constraints.n_types), dtype=np.int64)
         self.answers = np.empty((0, 0))
         self.value, self.violation = np.empty(0), np.empty(0)
@@ -63,10 +64,11 @@ class Observations:
         self.value, self.violation = self._score(self.counts, self.answers)
         self.left_out = np.concatenate([self.left_out, left_out])
         self.cents = np.concatenate([self.cents, order_cents(counts, self._space.quotes, self._space.rules)])
+        self._rows.update(row.tobytes() for row in counts)
 
     def has(self, counts: np.ndarray) -> np.ndarray:
         """Tell which packages are known."""
-        return rows_in(counts, self.counts)
+        return np.fromiter((row.tobytes() in self._rows for row in counts), dtype=bool, count=len(counts))
 
     def order(self) -> np.ndarray:
         """Return the rows whose simulation succeeded, best first, see `best_first`."""
