@@ -121,8 +121,8 @@ def test_a_resample_with_a_failed_run_is_left_out_and_told(monkeypatch: pytest.M
     monkeypatch.setattr(assessing, "simulate_packages", fails)
     done = recommend(swept(), k=3, resamples=4)
     assert done.confidence is not None and done.confidence.n_draws == 2
-    assert any("2 resamples are left out, because a run failed" in line for line in done.notes)
+    assert any("2 draws are left out, because a run failed" in line for line in done.notes)
     calls.clear()
     done = recommend(swept(), k=3, resamples=1)
     assert done.confidence is not None and done.confidence.unit == "nothing"
-    assert any("1 resample is left out" in line and "out of memory" in line for line in done.notes)
+    assert any("1 draw is left out" in line and "out of memory" in line for line in done.notes)

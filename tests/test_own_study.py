@@ -156,7 +156,7 @@ def test_a_log_without_gpu_jobs_buys_no_gpu_server(folder: Path) -> None:
     assert both["value"] == pytest.approx(free["mean_wait_time"])
     probed = run("study", "check", "forced.toml", "--format", "json")
     assert [one["rule"] for one in json.loads(probed.stdout)["rules"]] == [one["rule"] for one in forced["rules"]]
-    assert "without `min_gpu_nodes = 1` the same money waits" in probed.stderr
+    assert "without the rule min_gpu_nodes = 1 the same money waits" in probed.stderr
     page = procure.report("forced.toml", k=3).html
     first = page[: page.index('id="bill"')].casefold()
     assert first.count("without the rule ") >= 2 and "without all these rules" in first and "`" not in first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from procure.evaluation.ranking import rank_confidence, rank_ranges, resample_rows
+from procure.evaluation.ranking import rank_ranges, resample_rows
 
 
 def ranks(figures: np.ndarray) -> np.ndarray:
@@ -25,9 +25,9 @@ def test_ranges_from_few_days_hold_the_true_rank_in_nine_of_ten_cases(n_days, sp
         waits, rank = waits[:, head], ranks(true[head])
         drawn = waits[resample_rows(n_days, 300, 1)].mean(axis=1)
         low, high = rank_ranges(drawn, waits.mean(axis=0))
-        table = rank_confidence(drawn)
+        least, most = rank_ranges(drawn)
         held.append((low <= rank) & (rank <= high))
-        alone.append((table["rank_low"] <= rank) & (rank <= table["rank_high"]))
+        alone.append((least <= rank) & (rank <= most))
         place = np.arange(1, 41)
         placed.append((low <= place) & (place <= high))
     assert np.mean(held) >= 0.9

@@ -12,7 +12,6 @@ import pytest
 from small_study import offered, run
 
 import procure
-import procure.recommender
 from procure.errors import ArgumentError
 from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.intervals import ConformalErrors
@@ -179,7 +178,7 @@ def test_recommend_is_a_function_of_the_library(swept):
     text = r.summary()
     assert all(row["package_id"] in text for row in rows) and all(line in text for line in r.notes)
     assert "<table" in r._repr_html_() and rows[0]["package_id"] in r._repr_html_()
-    results = procure.recommender.load_results(procure.load_study(swept))
+    results = procure.load_results(procure.load_study(swept))
     notes: list[str] = []
     same = procure.recommend(results, k=3, resamples=0, note=notes.append)
     assert same.ranking.equals(r.ranking) and same.confidence.unit == "nothing"

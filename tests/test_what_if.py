@@ -94,8 +94,10 @@ def test_gpu_shares_are_read_and_jobs_without_gpus_refused():
         with pytest.raises(TableError, match="such as 2x"):
             read_factor(wrong)
     jobs = generate(1, 50).assign(gpus_per_node=0)
+    results = loaded()
+    without = replace(results.plan, workloads=dict.fromkeys(results.plan.workloads, jobs))
     with pytest.raises(TableError, match="no job of this workload asks for GPUs"):
-        changed_jobs(jobs, Changes(gpu_jobs=2.0))
+        try_changes(replace(results, plan=without), results.counts[0], Changes(gpu_jobs=2.0))
     every = jobs.assign(gpus_per_node=1)
     assert len(changed_jobs(every, Changes(gpu_jobs=2.0))) == 100
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.evaluation.ranking import cheapest_per_cpu, hit_count, order
+from procure.evaluation.ranking import cheapest_per_cpu, hit_count, order, shares_of_hits
 from procure.models import Surrogate, WorkloadWaits
 from procure.models.crossfit import fold_of
 from procure.objectives.aggregate import aggregate, pooled_mean, regrets
@@ -175,19 +175,11 @@ def threshold_table(
         n_found[("none", "random")] = np.arange(1, n + 1) * n_hits / max(n, 1)
         for (feature_set, model), cumulative in n_found.items():
             labels = {"threshold": threshold, "feature_set": feature_set, "model": model}
-            rows += [labels | _at(k, n_hits, n, float(cumulative[k - 1])) for k in lengths]
-    return pd.DataFrame(rows, columns=["threshold", "feature_set", "model", *_at(1, 0, 0, 0.0)])
-
-
-def _at(k: int, n_hits: int, n_ranked: int, n_found: float) -> dict[str, float]:
-    return {
-        "k": k,
-        "n_hits": n_hits,
-        "n_ranked": n_ranked,
-        "precision": n_found / k,
-        "recall": n_found / n_hits if n_hits else np.nan,
-        "f1": 2 * n_found / (k + n_hits),
-    }
+            for k in lengths:
+                counts = {"k": k, "n_hits": n_hits, "n_ranked": n}
+                rows.append(labels | counts | shares_of_hits(k, float(cumulative[k - 1]), n_hits))
+    columns = "threshold feature_set model k n_hits n_ranked precision recall f1"
+    return pd.DataFrame(rows, columns=columns.split())
 
 
 def threshold_sweep(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,7 +29,7 @@ def top_edge(figures: np.ndarray) -> np.ndarray:
 
     It is the ⌊share × packages⌋-th smallest, at least the first, as for the hits of `procure.evaluate`.
     """
-    place = max(1, math.floor(round(TOP_SHARE * figures.shape[-1], 9))) - 1
+    place = max(1, hit_count(TOP_SHARE, figures.shape[-1])) - 1
     return np.partition(figures, place, axis=-1)[..., place]
 
 
@@ -47,39 +46,33 @@ def bootstrap(
     return np.stack([total(waits[days], days) for days in resample_rows(len(waits), draws, seed)])
 
 
-def rank_confidence(drawn: np.ndarray, edges: np.ndarray | None = None) -> pd.DataFrame:
+def rank_confidence(
+    drawn: np.ndarray, edges: np.ndarray | None = None, figures: np.ndarray | None = None
+) -> pd.DataFrame:
     """Say how ranks vary over resampled workloads, and which packages cannot be told apart from the first.
 
     ``drawn`` are mean waits, or other figures of which less is better, float64[draws, packages], the first being the
     one that is to be bought; ``edges`` are by draw the figure up to which a package is among the best `TOP_SHARE` of
-    all, None = not known. Returns a row per package: ``rank_low`` and ``rank_high`` (90 % of the draws lie within),
-    ``share_first`` of the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5
-    %, and ``alike``.
+    all, None = not known. Returns a row per package: ``rank_low`` and ``rank_high``, see `rank_ranges`, ``share_first``
+    of the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5 %, and
+    ``alike``.
 
     A package is **alike** if the 90 % range of its difference from the first over the draws reaches below 0, or if both
     are equal in every draw: what makes all packages wait longer cancels. So one that is hardly ever better is told
     apart, though it may be as good where no job waits. The first was chosen because it came out first, so the rule
     leans a little toward telling packages apart.
     """
-    ranks, low, high = _ranks(drawn)
+    low, high = rank_ranges(drawn, figures)
     gap = drawn - drawn[:, [0]]
     return pd.DataFrame(
         {
             "rank_low": low,
             "rank_high": high,
-            "share_first": (ranks == 1).mean(axis=0),
+            "share_first": (drawn == drawn.min(axis=1, keepdims=True)).mean(axis=0),
             "chance_top": np.nan if edges is None else (drawn <= edges[:, None]).mean(axis=0),
             "alike": (np.quantile(gap, _TAILS[0], axis=0) < 0) | (gap == 0).all(axis=0),
         }
     )
-
-
-def _ranks(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the rank of each package in each draw, and the range that holds 90 % of its ranks."""
-    ascending = np.sort(drawn, axis=1)
-    ranks = np.stack([np.searchsorted(row, one) + 1 for row, one in zip(ascending, drawn, strict=True)])
-    low, high = np.quantile(ranks, _TAILS, axis=0, method="inverted_cdf").astype(np.int64)
-    return ranks, low, high
 
 
 def rank_ranges(drawn: np.ndarray, figures: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +84,8 @@ def rank_ranges(drawn: np.ndarray, figures: np.ndarray | None = None) -> tuple[n
     number of packages that are told apart as better, and at most the number that is not told apart as worse, the
     difference being beyond 90 % of a normal distribution of its own standard deviation over the resamples.
     """
-    _, low, high = _ranks(drawn)
+    ranks = pd.DataFrame(drawn).rank(axis=1, method="min")
+    low, high = np.quantile(ranks, _TAILS, axis=0, method="inverted_cdf").astype(np.int64)
     place = np.arange(1, drawn.shape[1] + 1)
     if figures is not None:
         z = NormalDist().inv_cdf(_TAILS[1])
@@ -168,13 +162,16 @@ def random_at_k(wait: np.ndarray, hits: Hits, k: int) -> dict[str, float]:
 
 
 def _judged(used: int, n_found: float, n_real: int, lost: float, best: float) -> dict[str, float]:
+    regret = {"regret_seconds": lost, "regret_share": lost / max(best, REGRET_FLOOR)}
+    return {"k_used": used} | shares_of_hits(used, n_found, n_real) | regret
+
+
+def shares_of_hits(k: int, n_found: float, n_hits: int) -> dict[str, float]:
+    """Return precision, recall and F1 of a list of k with so many of all hits; NaN where there is none."""
     return {
-        "k_used": used,
-        "precision": n_found / used if used else np.nan,
-        "recall": n_found / n_real if n_real else np.nan,
-        "f1": 2 * n_found / (used + n_real) if used + n_real else np.nan,
-        "regret_seconds": lost,
-        "regret_share": lost / max(best, REGRET_FLOOR),
+        "precision": n_found / k if k else np.nan,
+        "recall": n_found / n_hits if n_hits else np.nan,
+        "f1": 2 * n_found / (k + n_hits) if k + n_hits else np.nan,
     }
 
 

@@ -27,7 +27,7 @@ class Observations:
 
     ``counts`` are int64 (packages, types), ``answers`` what was simulated, float64 (values, packages); ``value`` is the
     objective, less is better, NaN where the simulation failed; ``violation`` how far each is from the constraints, see
-    `Criteria.violation`; ``left_out`` jobs do not run; ``cents`` is the price.
+    `PackageValues.violation`; ``left_out`` jobs do not run; ``cents`` is the price.
     """
 
     def __init__(self, space: Space, score: Score | None = None) -> None:
@@ -63,8 +63,7 @@ class Observations:
         self.counts = np.concatenate([self.counts, counts])
         self.value, self.violation = self._score(self.counts, self.answers)
         self.left_out = np.concatenate([self.left_out, left_out])
-        cents = order_cents(counts, self._space.quotes, self._space.rules)
-        self.cents = np.concatenate([self.cents, cents])
+        self.cents = np.concatenate([self.cents, order_cents(counts, self._space.quotes, self._space.rules)])
         self._rows.update(row.tobytes() for row in counts)
 
     def has(self, counts: np.ndarray) -> np.ndarray:
@@ -85,40 +84,30 @@ class CriteriaScore:
 
     def __init__(self, plan: Plan, space: Space, criteria: Criteria) -> None:
         """Choose the study and the criteria; nothing is computed."""
-        self._plan, self._space, self.criteria = plan, space, criteria
+        self.plan, self.space, self.criteria = plan, space, criteria
         self._weights = {one.name: one.weight for one in plan.study.scenarios}
         self.columns = [*criteria.result_columns, "n_unrunnable"]
 
     def values(self, counts: np.ndarray, answers: np.ndarray) -> PackageValues:
         """Return every value of packages and their answers, float64[columns × workloads, packages], NaN: it failed."""
-        by_column = answers.reshape(len(self.columns), len(self._plan.workloads), -1)
+        by_column = answers.reshape(len(self.columns), len(self.plan.workloads), -1)
         results = dict(zip(self.columns, by_column, strict=True))
-        packages = package_table(counts, self._space)
+        packages = package_table(counts, self.space)
         cases = [
             WorkloadWaits(
-                name,
-                packages,
-                np.nan_to_num(out),
-                wait,
-                len(jobs),
-                weight=self._weights[name],
-                class_jobs=self._plan.class_jobs(name),
+                name, packages, np.nan_to_num(results["n_unrunnable"][i]), results["mean_wait_time"][i], len(jobs),
+                weight=self._weights[name], class_jobs=self.plan.class_jobs(name),
             )
-            for (name, jobs), out, wait in zip(
-                self._plan.workloads.items(), results["n_unrunnable"], results["mean_wait_time"], strict=True
-            )
-        ]
-        quantities = self.criteria.quantities
-        paid = any(one.source == "cost" for one in quantities)
-        costs = {"costs": costs_of(self._plan, packages, self._weights)} if paid else {}
-        return PackageValues(cases, results, cvar_share=self._plan.study.recommend.cvar_share, **costs)
+            for i, (name, jobs) in enumerate(self.plan.workloads.items())
+        ]  # fmt: skip
+        costs = costs_of(self.plan, packages, self._weights) if self.criteria.need_costs else pd.DataFrame()
+        return PackageValues(cases, results, costs, self.plan.study.recommend.cvar_share)
 
     def __call__(self, counts: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the objective, NaN where a run failed, and how far the constraints are missed."""
         values = self.values(counts, answers)
         value = values.value(self.criteria.objective)[0]
-        violation = self.criteria.violation(lambda of: values.value(of)[0], len(counts))
-        return np.where(np.isnan(answers).all(axis=0), np.nan, value), violation
+        return np.where(np.isnan(answers).all(axis=0), np.nan, value), values.violation(self.criteria.constraints)
 
 
 LeftOut = Callable[[np.ndarray], np.ndarray]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.explorer.candidates import CriteriaScore
 from procure.packages.nodes import counts_of_ids, package_ids
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
 from procure.progress import silent
-from procure.recommender.values import Criteria
 from procure.study import Study
 from procure.study.plan import lower_rules, read_inputs
 from procure.sweep import FarmOptions, Plan, run_sweep
@@ -26,17 +26,6 @@ from procure.sweep.connect import connect
 from procure.sweep.parts import PartError
 from procure.sweep.protocol import QUEUES, n_local_workers
 from procure.sweep.results import SEARCH_FOLDER, read_runs
-
-
-class Question(NamedTuple):
-    """Which packages of a study are best: what does not change while a search runs."""
-
-    plan: Plan
-    policy: str
-    space: Space
-    criteria: Criteria
-    seed: int
-    """Of all random choices."""
 
 
 class SearchPlan(Plan):
@@ -53,39 +42,30 @@ class Simulator:
 
     def __init__(
         self,
-        asked: Question,
-        columns: Sequence[str],
-        farm: str,
-        options: FarmOptions,
+        score: CriteriaScore,
+        policy: str,
+        workers: tuple[str, FarmOptions],
         folder: Path,
         note: Callable[[str], None] = silent,
     ) -> None:
         """Read what the study's folder holds of this policy.
 
-        Runs are kept in the ``folder``, see `workspace`; an answer holds the result ``columns``. Results of other
+        Runs are kept in the ``folder``, see `workspace`; an answer holds the columns of the ``score``. Results of other
         inputs in the folder are a `TableError`.
         """
-        plan, study = asked.plan, asked.plan.study
-        self.folder = folder
+        plan, study = score.plan, score.plan.study
         inner = study.model_copy(
             update={
                 "name": folder.name,
                 "results": folder.parent,
-                "simulate": study.simulate.model_copy(update={"policies": (asked.policy,)}),
+                "simulate": study.simulate.model_copy(update={"policies": (policy,)}),
                 "sweep": study.sweep.model_copy(update={"sample": 1, "batch_size": 0}),
             }
         )
-        self._plan = SearchPlan(
-            inner,
-            plan.quotes,
-            plan.packages,
-            plan.workloads,
-            plan.existing,
-            plan.notes,
-        )
-        self._space, self._policy, self._note = asked.space, asked.policy, note
-        self._farm, self._options = farm, options
-        self._columns = list(columns)
+        self._plan = SearchPlan(inner, plan.quotes, plan.packages, plan.workloads, plan.existing, plan.notes)
+        self._space, self._policy, self._note = score.space, policy, note
+        self._farm, self._options = workers
+        self._columns = score.columns
         self.n_computed = self.n_failed = 0
         self.kernel_seconds = 0.0
         self.swept = self._read(study)
@@ -94,22 +74,15 @@ class Simulator:
     def __call__(self, counts: np.ndarray) -> np.ndarray:
         """Return the simulated values, float64[columns × workloads, packages]; NaN where a run failed."""
         ids = package_ids(counts, self._plan.types)
-        stored = self._stored
-        new = [name for name in ids if name not in stored.index]
-        if new:
-            every = pd.concat([self._plan.packages, package_table(counts, self._space)], ignore_index=True)
-            every = every[every["package_id"].isin(new)].drop_duplicates("package_id", ignore_index=True)
-            known = counts_of_ids(stored.index.tolist(), self._plan.types)
-            packages = pd.concat([package_table(known, self._space), every], ignore_index=True)
+        new = counts[~pd.Index(ids).isin(self._stored.index)]
+        if len(new):
+            known, _ = self.counts_of(self._stored)
+            packages = package_table(np.concatenate([known, new]), self._space)
             study = self._plan.study
             size = max(1, -(-len(new) // 16)) if self._farm != "serial" else len(new)
             study = study.model_copy(update={"sweep": study.sweep.model_copy(update={"batch_size": size})})
-            done = run_sweep(
-                replace(self._plan, study=study, packages=packages),
-                self._farm,
-                note=self._note,
-                options=self._options,
-            )
+            plan = replace(self._plan, study=study, packages=packages)
+            done = run_sweep(plan, self._farm, note=self._note, options=self._options)
             self.n_computed += done.n_computed
             self.kernel_seconds += done.kernel_seconds
             self._stored = self._read(study)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.explorer.candidates import Candidates, CriteriaScore, Observations
-from procure.explorer.oracle import Question, Simulator, held_farm, left_out_of, load_inputs, workspace
+from procure.explorer.oracle import Simulator, held_farm, left_out_of, load_inputs, workspace
 from procure.explorer.propose import FIRST, METHODS, ByModel, Proposer, make_proposer
 from procure.objectives.constraints import price_bound
 from procure.progress import silent
@@ -215,15 +215,14 @@ def search(
     criteria = criteria_of(study, objective, constraints)
     policy, given = _check(study, method, policy, k, criteria), study.search
     plan, space = load_inputs(study, policy, price_bound(criteria.constraints))
-    asked = Question(plan, policy, space, criteria, given.seed)
     for text in plan.notes:
         note(text)
     listed = space.listed()
     stable = given.stable_rounds if method == "model" else 0  # the published rule spends what it is given
     rules = Rules(_budget(plan, listed), k or given.k, given.batch, stable)
-    candidates = Candidates(space, left_out_of(plan), asked.seed, listed)
-    proposer = make_proposer(method, candidates, asked.seed, rules.n_packages)
-    return _search(asked, rules, proposer, (farm, options), note, progress)
+    candidates = Candidates(space, left_out_of(plan), given.seed, listed)
+    proposer = make_proposer(method, candidates, given.seed, rules.n_packages)
+    return _search(CriteriaScore(plan, space, criteria), policy, rules, proposer, (farm, options), note, progress)
 
 
 def _budget(plan: Plan, listed: np.ndarray | None) -> int:
@@ -245,7 +244,8 @@ def _budget(plan: Plan, listed: np.ndarray | None) -> int:
 
 
 def _search(
-    asked: Question,
+    score: CriteriaScore,
+    policy: str,
     rules: Rules,
     proposer: Proposer,
     workers: tuple[str, FarmOptions],
@@ -253,15 +253,15 @@ def _search(
     progress: Callable[[int, int, float], None],
 ) -> SearchResult:
     """Go round by round, with workers that are held for all rounds."""
-    began, plan, n, candidates = time.perf_counter(), asked.plan, len(asked.plan.workloads), proposer.candidates
+    began, plan, n, candidates = time.perf_counter(), score.plan, len(score.plan.workloads), proposer.candidates
     by_model = isinstance(proposer, ByModel)
     if candidates.level:
         note(f"no package found runs every job; the best leave out {candidates.level:,}, and only such are simulated")
-    score, folder = CriteriaScore(plan, asked.space, asked.criteria), workspace(plan.study)
+    folder = workspace(plan.study)
     options = replace(workers[1], folder=folder)  # else jobs would have the names of a sweep's, and end them
-    with held_farm(workers[0], options, note) as (held, options):
-        simulator = Simulator(asked, score.columns, held, options, folder, note)
-        known = Observations(asked.space, score)
+    with held_farm(workers[0], options, note) as held:
+        simulator = Simulator(score, policy, held, folder, note)
+        known = Observations(score.space, score)
         if by_model and len(simulator.swept):
             counts, answers = simulator.counts_of(simulator.swept)
             known.add(counts, answers, candidates.left_out(counts))
@@ -275,10 +275,10 @@ def _search(
 
         done = run_rounds(known, candidates, proposer, simulator, rules, report)
     if not len(known.order()):
-        raise TableError(f"all {len(known)} packages failed; {simulator.folder} says why")
+        raise TableError(f"all {len(known)} packages failed; {folder} says why")
     spent: dict[str, object] = {
         "method": "model" if by_model else "every-tenth",
-        "seed": asked.seed,
+        "seed": plan.study.search.seed,
         "ended": done.ended,
         "n_rounds": done.n_rounds,
         "n_packages_asked": done.n_asked,
@@ -294,7 +294,7 @@ def _search(
     }
     ranking = _ranking(known, score)
     first = ranking[plan.types].iloc[0].to_numpy(np.int64)
-    limits = about_limits(plan, first, plan.workloads, asked.policy, "the first package")
+    limits = about_limits(plan, first, plan.workloads, policy, "the first package")
     return SearchResult(plan.study.name, score.criteria, rules.k, ranking, spent, plan.types, limits)
 
 

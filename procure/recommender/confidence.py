@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.evaluation.ranking import bootstrap, rank_confidence, rank_ranges, top_edge
+from procure.evaluation.ranking import bootstrap, rank_confidence, top_edge
 from procure.files import keep_array
 from procure.models.intervals import SHARE
 from procure.objectives import MEAN_WAIT, Quantity
@@ -19,7 +19,7 @@ from procure.packages.nodes import package_ids
 from procure.policies import catalog
 from procure.progress import track
 from procure.recommender.values import Criteria, PackageValues, pool
-from procure.recommender.what_if import Changes, jobs_of
+from procure.recommender.what_if import Changes, changed_jobs
 from procure.run import run_prepared
 from procure.study.applications import mapper
 from procure.study.futures import PAST, read_futures, table_digest
@@ -38,8 +38,9 @@ RESAMPLES = 20
 """Each resample of bursts costs a simulation of every package of the head."""
 HEAD = 50
 
-_NAMED = 12
-_TYPES = {"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"}
+_TYPES = {
+    "rank_low": "Int64", "rank_high": "Int64", "share_first": "float64", "chance_top": "float64", "alike": "boolean",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,19 +87,19 @@ class Confidence:
         if self.of.source != "result":
             return [f"{self.of.name} does not depend on the jobs, so resampling them does not change this order"]
         n = len(self.failures)
-        lost = [f"{counted(n, 'resample')} {be(n)} left out, because a run failed: {one}" for one in self.failures[:1]]
+        lost = [f"{counted(n, 'draw')} {be(n)} left out, because a run failed: {one}" for one in self.failures[:1]]
         if self.unit == "nothing":
-            how = "once every package of the head is simulated, `procure recommend --resamples 20` tells"
-            return [f"the jobs were not resampled, so it is not known how sure this order is; {how}", *lost]
+            how = "once every package of the head is simulated, procure recommend --resamples 20 tells"
+            return [f"the jobs were not drawn anew, so it is not known how sure this order is; {how}", *lost]
         alike, first = self.table["alike"].to_numpy(dtype=bool), self.table.iloc[0]
-        units = f"the {self.n_units} days" if self.unit == "days" else f"the {counted(self.n_units, 'job burst')}"
-        which = [str(rank) for rank in np.flatnonzero(alike[1:]) + 2]
-        ranks = f" (ranks {', '.join(which[:_NAMED])}{' …' if len(which) > _NAMED else ''})" if which else ""
+        came = f"the jobs, {counted(self.n_units, 'group')} that came together,"
+        units = f"the {self.n_units} days" if self.unit == "days" else came
+        tied, others = int(alike[1:].sum()), len(alike) - 1
         return [
-            f"in {counted(self.n_draws, 'resample')} of {units} the first package is the best in "
+            f"in {counted(self.n_draws, 'draw')} from {units} the first package is the best in "
             f"{first['share_first']:.0%}, and of rank {first['rank_low']:.0f} to {first['rank_high']:.0f} in 90 %; "
-            f"{'all' if len(which) == len(alike) - 1 else len(which) or 'none'} of the {len(alike) - 1} others of the "
-            f"head cannot be told apart from it{ranks}",
+            f"{'all' if tied == others else tied or 'none'} of the {others} others of the head "
+            "cannot be told apart from it",
             *lost,
         ]
 
@@ -143,9 +144,7 @@ def assess(
     left_out = ranking["jobs_left_out"].to_numpy()
     rows = every[: min(max(k, HEAD), int(np.cumprod(left_out == left_out[:1]).sum()))]
     ids = values.packages["package_id"].to_numpy()[rows]
-    table = pd.DataFrame({"package_id": ids}).assign(share_first=np.nan, chance_top=np.nan)
-    for name, kind in _TYPES.items():
-        table[name] = pd.Series(pd.NA, table.index, dtype=kind)
+    table = pd.DataFrame({"package_id": ids}, columns=["package_id", *_TYPES]).astype(_TYPES)
     unknown = Confidence(table, "nothing", 0, 0, of=of)
     if of.source != "result" or not values.simulated[rows].all():
         return unknown
@@ -164,8 +163,7 @@ def assess(
         if not len(drawn):
             return replace(unknown, failures=tuple(failures))
         n_units = sum(int(bursts(results.plan.workloads[case.name]).max()) + 1 for case in values.cases)
-    low, high = rank_ranges(drawn, figures)
-    table = rank_confidence(drawn, edges).assign(rank_low=low, rank_high=high)
+    table = rank_confidence(drawn, edges, figures)
     if not by_days:
         value, able = values.value(of)[0], values.whole.runs_all
         known = value[every][able[every] & ~np.isnan(value[every])]
@@ -262,7 +260,7 @@ def load_notes(held: dict[str, Any] | None) -> list[str]:
     found, n = [], held["n_packages"] if held else 0
     for what in ("days", "weeks") if held else ():
         if (of := held[what]) is not None:  # type: ignore[index]
-            over = f"resamples of {counted(of['n'], 'day')}" if what == "days" else f"{of['n']} drawn periods"
+            over = f"{counted(of['n'], 'day')} drawn anew" if what == "days" else f"{of['n']} drawn periods"
             among = f"; of {n} packages the first is the best in {of['best_share']:.0%}" if n > 1 else ""
             low, high = duration(of["low_wait_time"]), duration(of["high_wait_time"])
             full = f"; the queue grows to the end in {of['n_saturated']}" if of.get("n_saturated") else ""
@@ -301,7 +299,7 @@ def other_loads(
     counts, plan, now = results.counts[rows], results.plan, values.whole.wait[rows]
     asked = [(case.name, case.weight) for case in results.cases]
     inputs = [plan.fingerprint, results.policy, asked, counts, seed, [table_digest(one) for one in weeks]]
-    kept, name = results.kept if results.keep else None, f"other-loads.{file_name(results.policy)}"
+    name = f"other-loads.{file_name(results.policy)}"
 
     def simulated() -> np.ndarray:
         first = now if not np.isnan(now).any() else _waits(results, counts)
@@ -311,13 +309,13 @@ def other_loads(
             waits += [runs[MEAN_WAIT.column].to_numpy("float64"), runs["saturated"].to_numpy("float64")]
         return np.array(waits)
 
-    found = keep_array(kept, name, inputs, simulated)
+    found = keep_array(results.kept, name, inputs, simulated)
     n = 1 + len(GROWTHS)
     loads = pd.DataFrame(found[:n], index=[1.0, *GROWTHS], columns=package_ids(counts, plan.types))
     if len(results.cases) >= FEWEST_DAYS:
         days, ran = values.results[MEAN_WAIT.column][:, rows], (values.ran * values.weight[:, None])[:, rows]
     else:
-        days, ran = keep_array(kept, f"{name}.days", inputs, lambda: _by_day(results, counts))
+        days, ran = keep_array(results.kept, f"{name}.days", inputs, lambda: _by_day(results, counts))
     if len(days) < FEWEST_DAYS or np.isnan(days).any():
         days = ran = np.empty((0, len(rows)))
     return loads_record(loads, days, ran, found[n::2], int((found[n + 1 :: 2, 0] > 0).sum()))
@@ -325,7 +323,8 @@ def other_loads(
 
 def _waits(results: StudyResults, counts: np.ndarray, growth: float | None = None, seed: int = 1) -> np.ndarray:
     """Return the mean waits of packages under a factor on the load, s."""
-    jobs = {case.name: jobs_of(results.plan, case, Changes(growth=growth, seed=seed)) for case in results.cases}
+    changes, own = Changes(growth=growth, seed=seed), results.plan.workloads
+    jobs = {case.name: changed_jobs(own[case.name], changes) for case in results.cases}
     return try_everywhere(results, counts, jobs=jobs if growth else None)["mean_wait_time"].to_numpy(dtype="float64")
 
 

@@ -11,18 +11,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError, argument
-from procure.evaluation.many_days import (
-    KS,
-    MODELS,
-    Days,
-    Scores,
-    days_of,
-    hit_days,
-    predict_all_days,
-    robust_choices,
-    threshold_sweep,
-    threshold_table,
-)
+from procure.evaluation import many_days
 from procure.evaluation.ranking import evaluate_case
 from procure.files import keep_array
 from procure.models import FEATURE_SETS, features
@@ -33,13 +22,7 @@ from procure.schemas import RESULT
 from procure.study import Study, load_study
 from procure.study.rules import check_threshold
 from procure.sweep import read_results
-from procure.sweep.results import (
-    RULES,
-    RUNS_ALL,
-    StudyResults,
-    few_simulated,
-    load_results,
-)
+from procure.sweep.results import RULES, RUNS_ALL, StudyResults, few_simulated, load_results
 from procure.tables import read
 from procure.text import as_html, as_html_list, as_text, be, counted, duration, listed, nearest
 
@@ -202,20 +185,20 @@ def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: lis
     return Evaluation(study.name, names, study.evaluate.hit_share, hits, None, None, notes)
 
 
-def _scores(results: StudyResults, known: Days, feature_sets: Sequence[str], rule: str) -> Scores:
+def _scores(results: StudyResults, known: many_days.Days, feature_sets: Sequence[str], rule: str) -> many_days.Scores:
     """Fit models to all workloads at once, kept beside the study's results, and one to the first workload alone."""
     plan, first, scores = results.plan, results.cases[0], dict[tuple[str, str], np.ndarray]()
     share, model = plan.study.evaluate.hit_share, plan.study.model
     enough = int(known.simulated.sum()) >= 2 * model.folds
     for name in feature_sets:
         x = features(first.packages, plan.quotes, name).to_numpy()
-        for learns in MODELS if enough else ():
+        for learns in many_days.MODELS if enough else ():
             asked = (learns, share, model.folds, model.seed)
             scores[name, learns] = keep_array(
                 results.kept,
                 f"all-days.{learns}.{name}",
                 [asked, x, known.wait, known.able, known.weight],
-                lambda x=x, asked=asked: predict_all_days(known, x, *asked),  # type: ignore[misc]
+                lambda x=x, asked=asked: many_days.predict_all_days(known, x, *asked),  # type: ignore[misc]
             )
         predicted = results.learn_if_possible(first, name, rule)
         if predicted is not None:
@@ -235,10 +218,11 @@ def _pooled(
     for threshold in thresholds:
         with argument("hit_threshold"):
             check_threshold(threshold, names)
-    known = days_of(results.cases, rule)
-    days = known if truth is None else days_of(results.cases, rule, np.array(truth))
-    n_hit_days, scores = hit_days(days, study.evaluate.hit_share), _scores(results, known, feature_sets, rule)
+    known = many_days.days_of(results.cases, rule)
+    days = known if truth is None else many_days.days_of(results.cases, rule, np.array(truth))
+    n_hit_days, scores = many_days.hit_days(days, study.evaluate.hit_share), _scores(results, known, feature_sets, rule)
     packages, asked, folds = results.cases[0].packages, study.evaluate, study.model.folds
+    ks = asked.k if "k" in asked.model_fields_set else many_days.KS
     most, n_known = int(n_hit_days.max(initial=0)), int((n_hit_days >= 0).sum())
     nowhere = [case.name for case in results.cases if not case.runs_all.any()]
     beyond = [str(threshold) for threshold in thresholds if threshold >= most]
@@ -253,9 +237,9 @@ def _pooled(
         study.name,
         names,
         asked.hit_share,
-        threshold_table(scores, n_hit_days, packages, thresholds, asked.k if "k" in asked.model_fields_set else KS),
-        threshold_sweep(scores, n_hit_days, packages, len(names), study.recommend.k),
-        robust_choices(days, packages, n_hit_days),
+        many_days.threshold_table(scores, n_hit_days, packages, thresholds, ks),
+        many_days.threshold_sweep(scores, n_hit_days, packages, len(names), study.recommend.k),
+        many_days.robust_choices(days, packages, n_hit_days),
         [*about_results(results), *(text for applies, text in rows if applies)],
     )
 

@@ -34,14 +34,14 @@ Note = Callable[[str], None]
 
 def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
     """Gather what the results and the costs say of every package; a wait that the results cannot hold is an error."""
-    rows, quantities = results.results, criteria.quantities
+    rows = results.results
     there = {"price_usd", *COST_UNITS, *rows.columns[rows.notna().any()]}
-    for one in quantities:
+    for one in criteria.quantities:
         if one.name in objectives_of(results.plan.study.classes):
             objective(one.name, there, results.plan.study.classes)
         if one.job_class is not None and all(case.class_jobs.get(one.job_class) == 0 for case in results.cases):
             raise TableError(f"{one.name}: no job is of class {one.job_class}, so nobody waits there; leave it out")
-    costs = results.costs if any(one.source == "cost" for one in quantities) else pd.DataFrame()
+    costs = results.costs if criteria.need_costs else pd.DataFrame()
     values = {
         column: np.array([simulated_values(c.packages, rows, c.name, results.policy, column) for c in results.cases])
         for column in (*criteria.result_columns, *({"saturated"} & set(rows.columns)))
@@ -61,6 +61,15 @@ def simulator(results: StudyResults, columns: Sequence[str], failures: list[str]
     return simulate
 
 
+def widen(values: PackageValues, results: StudyResults, criteria: Criteria) -> None:
+    """Gather what criteria need beyond those that the values were gathered for."""
+    missing = set(criteria.result_columns) - set(values.results)
+    if missing or (criteria.need_costs and values.costs.empty):
+        more = values_of(results, criteria)
+        values.results |= {name: more.results[name] for name in missing}
+        values.costs = more.costs if values.costs.empty else values.costs
+
+
 def learn_values(
     values: PackageValues,
     results: StudyResults,
@@ -75,16 +84,17 @@ def learn_values(
     learn from the sweep's sample, as long as that is large enough; what searches have simulated is
     entered after that.
     """
+    widen(values, results, criteria)
     folds, every, columns = results.plan.study.model.folds, np.arange(len(values.packages)), list(values.results)
     left_out = np.zeros_like(values.whole.left_out) if rule == PUBLISHED else values.whole.left_out
     leading = left_out == left_out.min()
     if not can_learn(int((leading & values.simulated).sum()), folds):
         values.add(every, searched_values(results, columns))
-    missing = leading & ~values.simulated
-    outright = verify and int(missing.sum()) <= MOST_WITHOUT_MODEL
+    unknown = leading & ~values.simulated
+    outright = verify and int(unknown.sum()) <= MOST_WITHOUT_MODEL
     enough = can_learn(int((leading & values.simulated).sum()), folds)
-    if criteria.need_runs and missing.any() and outright and not enough:
-        values.confirm(lambda: np.flatnonzero(missing))
+    if criteria.need_runs and unknown.any() and outright and not enough:
+        values.confirm(lambda: np.flatnonzero(unknown))
     elif criteria.need_runs:
         learn = learner(results, rule)
         for of in dict.fromkeys(one for one in (*criteria.quantities, MEAN_WAIT) if one.source == "result"):
@@ -93,9 +103,9 @@ def learn_values(
             if not values.learn(of, learn):
                 raise TableError(f"{few_simulated(values.whole, folds)}; simulate more (sweep.sample), or confirm")
         useless = [one.what for one in values.models if not one.useful]
-        if verify and useless and runs_of(results.plan.study, int(missing.sum())) <= MOST_RUN_WHOLE:
+        if verify and useless and runs_of(results.plan.study, int(unknown.sum())) <= MOST_RUN_WHOLE:
             note(f"no model of {listed(useless)} is better than a constant: simulating the other packages")
-            values.confirm(lambda: np.flatnonzero(missing))
+            values.confirm(lambda: np.flatnonzero(unknown))
     values.add(every, searched_values(results, columns))
 
 

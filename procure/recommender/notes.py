@@ -19,7 +19,7 @@ from procure.recommender.rule_costs import shape_notes
 from procure.recommender.values import Criteria, Model, PackageValues
 from procure.schemas import as_logged
 from procure.study.rules import unlisted
-from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, costs_of
+from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.sweep.store import study_status
 from procure.sweep.trial import about_limits, try_everywhere
 from procure.text import be, counted, duration, with_unit
@@ -53,7 +53,7 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
         (done.exchanged, lambda: _about_swaps(done)),
         (True, lambda: _about_criteria(values, criteria)),
         (criteria.need_runs, lambda: model_errors(done.models if len(unknown) else ())),
-        (len(values.costs.columns), lambda: cost_notes(plan.quotes, study.costs, plan.existing)),
+        (criteria.need_costs, lambda: cost_notes(plan.quotes, study.costs, plan.existing)),
         (is_list and study.costs.beyond_budget, lambda: _about_budget(done)),
         (done.confirmed, "every package of the list is simulated; jobs of another day may order them differently"),
         (not done.confirmed and criteria.need_runs, "the list holds predictions, the best of them more likely too low "
@@ -151,9 +151,7 @@ def model_errors(models: Sequence[Model]) -> str:
 def _about_budget(done: Recommendation) -> list[str]:
     """Say by how much the whole order of the first package, and of how many of the list, is above the budget."""
     study, rows = done.results.plan.study, done.ranking["row"].to_numpy()[: done.k]
-    packages = done.case.packages.iloc[rows]
-    costs = costs_of(done.results.plan, packages, {case.name: case.weight for case in done.results.cases})
-    whole = whole_order(costs, study.costs)
+    whole = whole_order(done.results.costs.iloc[rows], study.costs)
     above = np.round(whole - study.packages.budget_usd, 2)
     if not (above > 0).any():
         return []

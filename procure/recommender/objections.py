@@ -44,21 +44,6 @@ class Objection(NamedTuple):
         return f"{self.sentence}. {self.advice}."
 
 
-Holds = Callable[[Recommendation], str | None]
-ROWS: dict[str, tuple[Holds, str]] = {}
-"""By name: what it then says where it holds, and what to do."""
-
-
-def _row(name: str, advice: str) -> Callable[[Holds], Holds]:
-    """Enter an objection: in the order of the entries, each is said where it holds."""
-
-    def enter(holds: Holds) -> Holds:
-        ROWS[name] = holds, advice
-        return holds
-
-    return enter
-
-
 def objections(done: Recommendation) -> list[Objection]:
     """Return what holds against the first package of a list, in the order of `ROWS`; of a front, nothing."""
     if done.front is not None or not len(done.ranking):
@@ -67,21 +52,18 @@ def objections(done: Recommendation) -> list[Objection]:
     return [Objection(name, sentence, advice) for name, sentence, advice in said if sentence is not None]
 
 
-@_row("made-up-jobs", "Replay your own: procure buy --jobs LOG")
 def _made_up(done: Recommendation) -> str | None:
     names, jobs = done.results.plan.study.made_up, done.results.plan.workloads
     n = sum(len(jobs[name]) for name in names if name in jobs)
     return f"{counted(n, 'job')} of {listed(names)} are made up, so no figure is of your own system" if names else None
 
 
-@_row("predicted-leads", "Simulate it before you buy: ask --confirm, or recommend without --no-verify")
 def _predicted(done: Recommendation) -> str | None:
     first = done.ranking.iloc[0]
     said = f"The first package was not simulated: its mean wait of {duration(first['mean_wait_time'])} is predicted"
     return None if first["simulated"] else said
 
 
-@_row("jobs-left-out", "Ask for a larger node, or take these jobs out if they are not to run here")
 def _left_out(done: Recommendation) -> str | None:
     n = int(done.ranking["jobs_left_out"].iloc[0])
     if not n:
@@ -98,10 +80,6 @@ def _left_out(done: Recommendation) -> str | None:
     )
 
 
-@_row(
-    "longer-than-logged",
-    "Find out which jobs these are before you buy; if today's nodes stay, name them as existing_nodes",
-)
 def _longer_than_logged(done: Recommendation) -> str | None:
     here, logged = against_log(done) or (0.0, 0.0)
     if here <= logged or duration(here) == duration(logged):
@@ -109,9 +87,8 @@ def _longer_than_logged(done: Recommendation) -> str | None:
     return f"Jobs wait {duration(here)} on average on the first package; in the log they waited {duration(logged)}"
 
 
-@_row("few-jobs", "Ask whether these jobs will come again; recommend --objective median-wait goes less by them")
 def _few_jobs(done: Recommendation) -> str | None:
-    few = concentration(done, _first(done)).get("few") if done.ranking["simulated"].iloc[0] else None
+    few = concentration(done, done.first).get("few") if done.ranking["simulated"].iloc[0] else None
     if few is None:
         return None
     users = few["users"]
@@ -123,7 +100,6 @@ def _few_jobs(done: Recommendation) -> str | None:
     )
 
 
-@_row("costly-rule", "Ask who needs this rule or bound, and whether it is worth that")
 def _costly_rule(done: Recommendation) -> str | None:
     """Name the dearest rule of the packages, and the dearest bound on what may be bought."""
     found = _costly_bounds(done)
@@ -131,15 +107,14 @@ def _costly_rule(done: Recommendation) -> str | None:
         saved, more = one.before - one.value, one.before_left_out - one.jobs_left_out
         costs = more > 0 or (saved > COSTLY * one.before and (one.unit != "s" or saved >= NOTHING))
         if one.package_id is not None and costs:
-            rule = f"the rule {one.rule}" if "=" in one.rule else one.rule
             runs = f" and {counted(more, 'more job')} can run" if more > 0 else ""
-            text = f"Without {rule} the same money waits {with_unit(one.value, one.unit)}{runs}"
+            text = f"Without {one.called} the same money waits {with_unit(one.value, one.unit)}{runs}"
             found.append((saved / max(one.before, 1e-9), f"{text}, not {with_unit(one.before, one.unit)}"))
     return max(found)[1] if found else None
 
 
 def _costly_bounds(done: Recommendation) -> list[tuple[float, str]]:
-    values, row = done.package_values, _first(done)
+    values, row = done.package_values, done.first
     wait = values.mean_wait
     alike = values.simulated & (values.whole.left_out <= values.whole.left_out[row])
     keeps = [one.holds(values.value(one.of)[0]) for one in done.criteria.constraints] if values.simulated[row] else []
@@ -158,7 +133,7 @@ def _schedules(done: Recommendation) -> Iterator[pd.DataFrame]:
     """Give the jobs of each workload that count, as the first package runs them."""
     results = done.results
     for case in results.cases:
-        run, _ = replayed(results.plan, results.counts[_first(done)], case.name, results.policy)
+        run, _ = replayed(results.plan, results.counts[done.first], case.name, results.policy)
         yield as_logged(counted_jobs(run.schedule, results.plan.warm_up(case.name)))
 
 
@@ -173,7 +148,7 @@ def load(done: Recommendation) -> dict[str, float]:
     By resource that some job asks for: resource-seconds of the jobs that count and can run, over capacity times the
     time in which they were submitted; the largest of all workloads. Empty where all came at once.
     """
-    plan, counts, found = done.results.plan, done.results.counts[_first(done)], dict[str, float]()
+    plan, counts, found = done.results.plan, done.results.counts[done.first], dict[str, float]()
     nodes = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
     for jobs in _schedules(done):
         span = float(jobs["submit_time"].max() - jobs["submit_time"].min())
@@ -185,7 +160,6 @@ def load(done: Recommendation) -> dict[str, float]:
     return found
 
 
-@_row("below-demand", "Give more money, or fewer jobs; compare packages, and read no wait as a forecast")
 def _below_demand(done: Recommendation) -> str | None:
     used, of = max(((share, name) for name, share in load(done).items()), default=(0.0, ""))
     if used <= 1:
@@ -196,9 +170,8 @@ def _below_demand(done: Recommendation) -> str | None:
     )
 
 
-@_row("far-above-demand", "Try a heavier load (procure workload slice --load), or spend less")
 def _far_above(done: Recommendation) -> str | None:
-    values, row = done.package_values, _first(done)
+    values, row = done.package_values, done.first
     alike, wait = values.simulated & (values.whole.left_out == values.whole.left_out[row]), values.mean_wait
     if alike.sum() < 2 or not values.simulated[row]:
         return None
@@ -213,7 +186,6 @@ def _far_above(done: Recommendation) -> str | None:
     return f"The jobs keep {100 * used[most]:.0f} % of the {_RESOURCES[most]} busy, and {told}"
 
 
-@_row("unknown-requests", "Name the columns when importing; what a job does not ask for keeps none waiting")
 def _unknown(done: Recommendation) -> str | None:
     plan = done.results.plan
     jobs = pd.concat([plan.workloads[case.name] for case in done.results.cases], ignore_index=True)
@@ -230,7 +202,6 @@ def _unknown(done: Recommendation) -> str | None:
     return joined(said)[:1].upper() + joined(said)[1:] if said else None
 
 
-@_row("replay-far-from-log", "Compare packages by these waits, and promise none; procure site fit looks for the rules")
 def _far_from_log(done: Recommendation) -> str | None:
     replay = done.waited.fidelity
     if replay is None or not done.waited.far:
@@ -242,7 +213,6 @@ def _far_from_log(done: Recommendation) -> str | None:
     )
 
 
-@_row("not-told-apart", "Choose among them by what no simulation knows: delivery, service, space")
 def _not_told_apart(done: Recommendation) -> str | None:
     alike = None if done.confidence is None else done.confidence.table["alike"]
     if alike is None or not alike.notna().all() or alike.sum() < 2:
@@ -257,7 +227,6 @@ def _not_told_apart(done: Recommendation) -> str | None:
     )
 
 
-@_row("turns-with-load", "If the load will grow, weigh that package, too")
 def _turns(done: Recommendation) -> str | None:
     for one in done.other_loads["loads"] if done.other_loads else ():
         if one["load"] == 1.2 and one["regret_seconds"] > TURNS * one["mean_wait_time"]:
@@ -269,5 +238,27 @@ def _turns(done: Recommendation) -> str | None:
     return None
 
 
-def _first(done: Recommendation) -> int:
-    return int(done.ranking["row"].iloc[0])
+ROWS: dict[str, tuple[Callable[[Recommendation], str | None], str]] = {
+    "made-up-jobs": (_made_up, "Replay your own: procure buy --jobs LOG"),
+    "predicted-leads": (_predicted, "Simulate it before you buy: ask --confirm, or recommend without --no-verify"),
+    "jobs-left-out": (_left_out, "Ask for a larger node, or take these jobs out if they are not to run here"),
+    "longer-than-logged": (
+        _longer_than_logged,
+        "Find out which jobs these are before you buy; if today's nodes stay, name them as existing_nodes",
+    ),
+    "few-jobs": (
+        _few_jobs,
+        "Ask whether these jobs will come again; recommend --objective median-wait goes less by them",
+    ),
+    "costly-rule": (_costly_rule, "Ask who needs this rule or bound, and whether it is worth that"),
+    "below-demand": (_below_demand, "Give more money, or fewer jobs; compare packages, and read no wait as a forecast"),
+    "far-above-demand": (_far_above, "Try a heavier load (procure workload slice --load), or spend less"),
+    "unknown-requests": (_unknown, "Name the columns when importing; what a job does not ask for keeps none waiting"),
+    "replay-far-from-log": (
+        _far_from_log,
+        "Compare packages by these waits, and promise none; procure site fit looks for the rules",
+    ),
+    "not-told-apart": (_not_told_apart, "Choose among them by what no simulation knows: delivery, service, space"),
+    "turns-with-load": (_turns, "If the load will grow, weigh that package, too"),
+}
+"""By name, in the order in which they are said: what says it where it holds, and what to do."""

@@ -27,13 +27,8 @@ def rank(values: PackageValues, criteria: Criteria, rule: str = RUNS_ALL, hopefu
     wait. ``hopeful`` orders as for confirmation: packages that just miss a bound before those that leave jobs out.
     """
     left_out = np.zeros_like(values.whole.left_out) if rule == PUBLISHED else values.whole.left_out
-    value, violation = values.value(criteria.objective)[0], violation_of(values, criteria)
+    value, violation = values.value(criteria.objective)[0], values.violation(criteria.constraints)
     return best_first(value, values.price, left_out, violation, values.value(MEAN_WAIT)[0], hopeful)
-
-
-def violation_of(values: PackageValues, criteria: Criteria) -> np.ndarray:
-    """Return how far each package is from satisfying the constraints, by what is simulated or else predicted."""
-    return criteria.violation(lambda of: values.value(of)[0], len(values.packages))
 
 
 def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_ALL) -> pd.DataFrame:
@@ -45,7 +40,7 @@ def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_AL
     ``_high``. Low and high are the 90 % range of a prediction. That no package satisfies the constraints is a
     `TableError`: why, a line each.
     """
-    order, ok = rank(values, criteria, rule), violation_of(values, criteria) == 0
+    order, ok = rank(values, criteria, rule), values.violation(criteria.constraints) == 0
     able = values.whole.runs_all
     if not (ok & able if rule == RUNS_ALL and able.any() else ok).any():
         raise TableError(_nothing(values, criteria, rule))
@@ -118,7 +113,7 @@ def eligible(values: PackageValues, criteria: Criteria) -> np.ndarray:
     If none does, of those that satisfy the constraints the ones that leave the fewest jobs out: means over other jobs
     cannot be compared.
     """
-    able, keeps = values.whole.runs_all, violation_of(values, criteria) == 0
+    able, keeps = values.whole.runs_all, values.violation(criteria.constraints) == 0
     if not able.any() and keeps.any():
         able = values.whole.left_out == values.whole.left_out[keeps].min()
     return keeps & able
@@ -219,7 +214,7 @@ def _best_first(values: PackageValues, criteria: Criteria, rows: np.ndarray) -> 
         found[:, rows] = _predicted(values.results[of.column], values.packages, known, rows)
         filled = values.pooled(found, of)[rows]
         expected = np.where(np.isnan(filled) | ~values.whole.runs_all[rows], expected, filled)
-    return rows[np.lexsort((values.price[rows], expected, violation_of(values, criteria)[rows]))]
+    return rows[np.lexsort((values.price[rows], expected, values.violation(criteria.constraints)[rows]))]
 
 
 def _predicted(waits: np.ndarray, packages: pd.DataFrame, known: np.ndarray, rows: np.ndarray) -> np.ndarray:

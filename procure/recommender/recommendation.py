@@ -60,6 +60,11 @@ class Recommendation(Shown):
         return self.package_values.whole
 
     @property
+    def first(self) -> int:
+        """The row of the first package, in the distinct packages."""
+        return int(self.ranking["row"].iloc[0])
+
+    @property
     def models(self) -> tuple[Model, ...]:
         """The models behind predicted values; none where everything that could lead the list is simulated."""
         return tuple(self.package_values.models)
@@ -234,7 +239,7 @@ def _few(jobs: pd.DataFrame, wait: np.ndarray) -> dict[str, Any] | None:
 
 def against_log(done: Recommendation) -> tuple[float, float] | None:
     """Return the mean wait on the first package and in the log, s; None where the log does not say it."""
-    row, found, plan = int(done.ranking["row"].iloc[0]), [], done.results.plan
+    row, found, plan = done.first, [], done.results.plan
     for case, waits in zip(done.results.cases, done.package_values.results[MEAN_WAIT.column], strict=True):
         jobs = counted_jobs(plan.workloads[case.name], plan.warm_up(case.name))
         if np.isnan(waits[row]) or not starts_known(jobs):
@@ -249,7 +254,7 @@ def against_log(done: Recommendation) -> tuple[float, float] | None:
 
 def about_waiting(done: Recommendation) -> list[str]:
     """Say in sentences who waits on the first package, whose demand and whose waiting it is, and what it promises."""
-    row = int(done.ranking["row"].iloc[0])
+    row = done.first
     if not done.package_values.simulated[row]:
         return []
     waits = waits_of(done, np.array([row]))

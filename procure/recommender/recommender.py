@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,18 +15,10 @@ from procure.objectives import MEAN_WAIT, Quantity, objectives_of
 from procure.objectives.constraints import price_bound
 from procure.packages.costs import Costs
 from procure.progress import silent
+from procure.recommender import rank
 from procure.recommender.confidence import assess, drawn_weeks, other_loads
-from procure.recommender.learning import Note, learn_values, simulator, values_of
+from procure.recommender.learning import Note, learn_values, simulator, values_of, widen
 from procure.recommender.notes import notes_of
-from procure.recommender.rank import (
-    FEWEST_CONFIRMED,
-    MOST_SWAPPED,
-    confirm_list,
-    eligible,
-    find_front,
-    ranking_table,
-    try_swaps,
-)
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import check_replay
 from procure.recommender.rule_costs import RuleCost, kept_to_nodes, rule_costs
@@ -100,7 +93,7 @@ def recommend(
     if criteria.axes and rule == PUBLISHED:
         raise ArgumentError("rule", "a front is of packages that run every job (runs-all)")
     results = load_results(study, policy, workload, search=True, most_usd=price_bound(criteria.constraints))
-    most = MOST_SWAPPED if exchanges is None else exchanges
+    most = rank.MOST_SWAPPED if exchanges is None else exchanges
     asked = _Asked(k or settings.recommend.k, verify, rule, resamples, seed, most, note)
     return _recommend(results, criteria, asked)
 
@@ -126,21 +119,21 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
     n_sampled = int(values.simulated.sum())
     # Some of the packages that a bound on the price lists, so that models know such as these, too.
     rows = np.flatnonzero(results.smaller & values.whole.runs_all)
-    n = max(FEWEST_CONFIRMED, FIRST_RUNS // len(values.cases)) - int(values.simulated[rows].sum())
+    n = max(rank.FEWEST_CONFIRMED, FIRST_RUNS // len(values.cases)) - int(values.simulated[rows].sum())
     if len(rows) and n > 0:
         values.confirm(lambda: rows[:: max(1, len(rows) // n)])
     learn_values(values, results, criteria, rule, verify, asked.note)
     n_before = int((values.simulated & ~values.now).sum())
     front, swaps, by = None, None, criteria
     if criteria.axes:
-        front, by = find_front(values, criteria), replace(criteria, objective=criteria.axes[0])
+        front, by = rank.find_front(values, criteria), replace(criteria, objective=criteria.axes[0])
     else:
-        confirm_list(values, criteria, k, rule)
+        rank.confirm_list(values, criteria, k, rule)
         if criteria.need_runs:
-            swaps = try_swaps(values, criteria, results.counts, k, rule, asked.most_swapped)
+            swaps = rank.try_swaps(values, criteria, results.counts, k, rule, asked.most_swapped)
             if verify and rule == RUNS_ALL:
-                _take_front(values, results, criteria, k, failures)
-    ranking = ranking_table(values, by, rule)
+                _take_front(values, results, criteria, k)
+    ranking = rank.ranking_table(values, by, rule)
     k = min(k, int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking))
     k = k if front is None else len(front)
     first = int(ranking["row"].iloc[0])
@@ -151,7 +144,7 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
     if verify and is_known and rule == RUNS_ALL and criteria.need_runs:
         costs = tuple(rule_costs(results, criteria, rule, results.counts[first]))
         top = ranking.head(max(k, 1))
-        shape = kept_to_nodes(results, criteria, rule, top["row"].to_numpy()[:FEWEST_CONFIRMED])
+        shape = kept_to_nodes(results, criteria, rule, top["row"].to_numpy()[: rank.FEWEST_CONFIRMED])
         alike = top["simulated"] & (top["jobs_left_out"] == top["jobs_left_out"].iloc[0])
         try:
             other = other_loads(results, values, top.loc[alike, "row"].to_numpy(), weeks, asked.seed)
@@ -167,25 +160,10 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
 
 def with_front(done: Recommendation) -> Recommendation:
     """Find the front of wait against cost, from what a recommendation has simulated and learnt."""
+    values = deepcopy(done.package_values)  # what a front simulates is not of the list
     criteria = replace(done.criteria, axes=_front_axes(done.results, done.criteria.objective))
-    known = done.package_values if done.rule == RUNS_ALL else None
-    wider = _front_values(done.results, criteria, known, done.verified, [])
-    wider.add(np.arange(len(wider.packages)), done.package_values.results)
-    return replace(done, criteria=criteria, front=find_front(wider, criteria), package_values=wider)
-
-
-def _front_values(
-    results: StudyResults, criteria: Criteria, known: PackageValues | None, verify: bool, failures: list[str]
-) -> PackageValues:
-    """Gather what a front's axes ask for; no model of it learns from what was simulated to confirm a list."""
-    wider = values_of(results, criteria)
-    wider.simulate = simulator(results, list(wider.results), failures) if verify else None
-    if known is not None:
-        for name in ("_predicted", "_by_workload", "_errors", "_calibrated"):  # what it has learnt of the same cases
-            getattr(wider, name).update(getattr(known, name))
-        wider.models += known.models
-    learn_values(wider, results, criteria, RUNS_ALL, verify)
-    return wider
+    learn_values(values, done.results, criteria, verify=done.verified)
+    return replace(done, criteria=criteria, front=rank.find_front(values, criteria), package_values=values)
 
 
 def _front_axes(results: StudyResults, objective: Quantity) -> tuple[Quantity, ...]:
@@ -198,19 +176,15 @@ def _front_axes(results: StudyResults, objective: Quantity) -> tuple[Quantity, .
     return tuple(every[name] for name in names)
 
 
-def _take_front(values: PackageValues, results: StudyResults, criteria: Criteria, k: int, failures: list[str]) -> None:
+def _take_front(values: PackageValues, results: StudyResults, criteria: Criteria, k: int) -> None:
     """Simulate the front of wait against cost, too, until nothing new is in it: none there is better than the first."""
-    if not eligible(values, criteria).any():
+    if not rank.eligible(values, criteria).any():
         return  # no package keeps what is asked for: there is no front of those that do
     wide = replace(criteria, axes=_front_axes(results, criteria.objective))
-    wider, every = _front_values(results, wide, values, True, failures), np.arange(len(values.packages))
+    widen(values, results, wide)
     for _ in range(MOST_ROUNDS):
-        wider.add(every, values.results)
-        wider.failed |= values.failed  # a run that failed is not tried again
-        find_front(wider, wide)
-        values.failed |= wider.failed
-        new = np.flatnonzero(wider.simulated & ~values.simulated)
-        if not len(new):
+        before = values.simulated
+        rank.find_front(values, wide)
+        if (values.simulated == before).all():
             return
-        values.confirm(lambda new=new: new)  # type: ignore[misc]
-        confirm_list(values, criteria, k)
+        rank.confirm_list(values, criteria, k)

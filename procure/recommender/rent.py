@@ -182,7 +182,7 @@ def compare_rent(
     else:
         done = recommend(study, k=1, policy=policy, resamples=0, note=note)
         plan, policy = done.results.plan, done.results.policy
-        counts = done.results.counts[int(done.ranking["row"].iloc[0])]
+        counts = done.results.counts[done.first]
     note("replaying the package")
     jobs = {name: _Jobs(plan, name, counts, policy, table, boot) for name in plan.workloads}
     package_id, costs = package_ids(counts[None, :], plan.types)[0], plan.study.costs

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.comparison.waits import compare_pairs, is_near, pair_waits
+from procure.comparison.waits import compare_pairs, is_near, waits_of
 from procure.errors import TableError
-from procure.files import Archive, code_digest, keep
+from procure.files import code_digest, keep_array
 from procure.packages.nodes import package_nodes
 from procure.policies import catalog, plugins
 from procure.policies.parameters import NOTHING
@@ -140,31 +140,27 @@ def _kept(
     results: StudyResults, name: str, logs: Sequence[Logged], more: list[object], make: Callable[[Logged], np.ndarray]
 ) -> list[np.ndarray]:
     """Return an array for each log; kept beside the models, for it does not change."""
-    names = [log.name for log in logs]
-    return keep(
-        results.kept if results.keep else None,
-        f"{name}.{file_name(results.policy)}",
-        [results.plan.fingerprint, results.policy, names, [table_digest(log.nodes) for log in logs], *more],
-        lambda: [make(log) for log in track(logs, "replaying the log, and accounting for its waits", "log")],
-        lambda one: Archive({}, {str(i): array for i, array in enumerate(one)}),
-        lambda one: [one.arrays[str(i)] for i in range(len(logs))],
-    )
+    return [
+        keep_array(
+            results.kept,
+            f"{name}.{file_name(f'{log.name} {results.policy}')}",
+            [results.plan.fingerprint, results.policy, log.name, table_digest(log.nodes), *more],
+            lambda log=log: make(log),  # type: ignore[misc]
+        )
+        for log in track(logs, "replaying the log, and accounting for its waits", "log")
+    ]
 
 
 def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> dict[str, Any] | None:
     """Compare a replay of today with the log, by class; None where there is no log; a run that fails is an error."""
     if not logs:
         return None
-
-    def waits(log: Logged) -> np.ndarray:
-        replayed = _replay(results, log, log.nodes, log.jobs)
-        return pair_waits(log.jobs, replayed)["simulated"].to_numpy(np.float64)
-
+    kept = _kept(results, "today", logs, [], lambda log: waits_of(log.jobs, _replay(results, log, log.nodes, log.jobs)))
     parts, named = [], logs[0].named
-    for log, simulated in zip(logs, _kept(results, "today", logs, [], waits), strict=True):
-        pairs = pair_waits(log.jobs, log.jobs).assign(simulated=simulated, kind=np.array(CLASSES)[class_of(log.jobs)])
-        parts.append(pairs[log.counted].dropna(subset=["logged", "simulated"]))
-    table = pd.concat(parts, ignore_index=True)
+    for log, simulated in zip(logs, kept, strict=True):
+        pairs = pd.DataFrame({"logged": waits_of(log.jobs, log.jobs), "simulated": simulated})
+        parts.append(pairs.assign(kind=np.array(CLASSES)[class_of(log.jobs)])[log.counted])
+    table = pd.concat(parts, ignore_index=True).dropna()
     if table.empty:
         raise TableError(f"no job that started in the log runs on {named}")
     classes = [("all", table), *((name, table[table["kind"] == name]) for name in CLASSES)]

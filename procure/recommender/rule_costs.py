@@ -10,18 +10,19 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.models.case import WorkloadWaits, make_case, simulated_values
+from procure.models.case import WorkloadWaits, make_case
 from procure.models.fluid import backlog_waits
 from procure.packages.rules import ALL_RULES, without_each
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, distinct_rows, make_space, package_table, rows_in
 from procure.policies import catalog
+from procure.recommender.learning import values_of
 from procure.recommender.rank import rank
 from procure.recommender.values import Criteria, PackageValues, criteria_of
 from procure.schemas import as_logged
 from procure.study import Study
 from procure.study.plan import read_inputs
-from procure.sweep.results import RUNS_ALL, StudyResults, costs_of
+from procure.sweep.results import RUNS_ALL, StudyResults
 from procure.sweep.trial import simulate_packages
 from procure.text import counted, duration, with_unit
 
@@ -51,11 +52,16 @@ class RuleCost(NamedTuple):
     jobs_left_out: int
     before_left_out: int
 
+    @property
+    def called(self) -> str:
+        """What the rule is called in a sentence."""
+        return self.rule if self.rule == ALL_RULES else f"the rule {self.rule}"
+
     def sentence(self) -> str:
         """Say it."""
-        rule = self.rule if self.rule == ALL_RULES else f"`{self.rule}`"
+        rule = self.called
         if not self.n_simulated:
-            return f"{rule} {'forbid' if self.rule == ALL_RULES else 'forbids'} no package found for the same money"
+            return f"without {rule} the same money buys no other package that was found"
         of = "the same money waits" if self.objective == "mean-wait" else f"the same money has {self.objective}"
         tried = counted(self.n_simulated, "package")
         if self.package_id is None:
@@ -244,9 +250,4 @@ class _Tried:
             )
             for one in self._results.cases
         ]
-        found = {
-            column: np.array([simulated_values(table, runs, one.name, policy, column) for one in cases])
-            for column in self._criteria.result_columns
-        }
-        costs = costs_of(plan, table, {one.name: one.weight for one in cases})
-        return PackageValues(cases, found, costs, plan.study.recommend.cvar_share)
+        return values_of(replace(self._results, results=runs, cases=cases), self._criteria)

@@ -38,23 +38,15 @@ class Criteria:
         return any(one.source == "result" for one in self.quantities)
 
     @property
+    def need_costs(self) -> bool:
+        """Whether any of it is a cost."""
+        return any(one.source == "cost" for one in self.quantities)
+
+    @property
     def result_columns(self) -> list[str]:
         """The result columns that are needed, the mean wait always."""
         needed = [one.column for one in self.quantities if one.source == "result"]
         return list(dict.fromkeys([MEAN_WAIT.column, *needed]))
-
-    def violation(self, value: Callable[[Quantity], np.ndarray], n: int) -> np.ndarray:
-        """Return how far n packages are from keeping the bounds, as shares of these, summed; 0 = they do.
-
-        ``value`` leads from a quantity to its value of each package; NaN counts as infinitely far.
-        """
-        far = np.zeros(n)
-        for one in self.constraints:
-            values = value(one.of)
-            off = np.abs(values - one.value) / max(abs(one.value), 1e-9)
-            # A strict bound may be missed by nothing.
-            far += np.where(one.holds(values), 0.0, np.where(np.isnan(off), np.inf, np.maximum(off, 1e-12)))
-        return far
 
 
 def criteria_of(
@@ -172,14 +164,23 @@ class PackageValues:
         held = self.results[column]
         return np.where(np.isnan(held), self._by_workload.get(column, np.nan), held)
 
-    def errors(self, of: Quantity) -> ConformalErrors | None:
-        """Return how far off the predictions of a quantity were out of fold; None without a model."""
-        return self._errors.get(_key(of))
+    def violation(self, constraints: Iterable[Constraint]) -> np.ndarray:
+        """Return how far each package is from keeping bounds, as shares of these, summed; 0 = it does, NaN = infinity.
+
+        What is not simulated counts as predicted.
+        """
+        far = np.zeros(len(self.packages))
+        for one in constraints:
+            values = self.value(one.of)[0]
+            off = np.abs(values - one.value) / max(abs(one.value), 1e-9)
+            # A strict bound may be missed by nothing.
+            far += np.where(one.holds(values), 0.0, np.where(np.isnan(off), np.inf, np.maximum(off, 1e-12)))
+        return far
 
     def interval(self, of: Quantity) -> tuple[np.ndarray, np.ndarray]:
         """Return the 90 % range of each predicted value; NaN where it is known, or its error is not."""
         value, known = self.value(of)
-        errors = self.errors(of)
+        errors = self._errors.get(_key(of))
         if errors is None:
             return np.full(len(value), np.nan), np.full(len(value), np.nan)
         low, high = errors.interval(value)
@@ -197,9 +198,9 @@ class PackageValues:
         One model of the quantity itself; where it turns on single workloads, one for each of them.
         """
         key = _key(of)
+        if key in self._predicted or key in self._errors:
+            return True
         if not of.per_workload:
-            if key in self._predicted:
-                return True
             column = of.column if of.how == "mean" else f"{of.column} {of.how}"
             found = learn(replace(self.whole, wait=self.pooled(self.results[of.column], of), column=column))
             if found is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,6 @@ import pandas as pd
 
 from procure.comparison.waits import conclude, rule_waits, with_rules
 from procure.errors import ArgumentError, TableError, argument
-from procure.models import WorkloadWaits
 from procure.packages.nodes import package_ids
 from procure.packages.prices import order_cents
 from procure.policies import catalog
@@ -20,7 +19,7 @@ from procure.policies.catalog import refuse_on_packages
 from procure.progress import silent
 from procure.recommender.learning import Note
 from procure.recommender.replay_check import check_replay
-from procure.study import Plan, Study
+from procure.study import Study
 from procure.study.plan import verify_policies
 from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import about_limits, find_package, replayed, try_everywhere
@@ -28,7 +27,6 @@ from procure.tables import with_clock_of
 from procure.text import Shown
 from procure.workload.scale import scale_load
 
-NO_GPUS = "gpu-share: no job of this workload asks for GPUs, so there are none to multiply"
 _CALLED = {"growth": "load × {:g}", "gpu_jobs": "GPU jobs × {:g}", "policy": "policy {}", "rules": "rule {}"}
 
 
@@ -82,11 +80,9 @@ def read_factor(text: str | None) -> float | None:
 
 
 def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
-    """Return a workload with its load and GPU jobs changed; too many jobs, and no GPU jobs, are errors."""
+    """Return a workload with its load and, where it has any, its GPU jobs changed; too many jobs are an error."""
     gpu = (jobs["gpus_per_node"] > 0).to_numpy()
-    if changes.gpu_jobs is not None and changes.gpu_jobs != 1:
-        if not gpu.any():
-            raise TableError(NO_GPUS)
+    if changes.gpu_jobs is not None and changes.gpu_jobs != 1 and gpu.any():
         with argument("gpu_share"):
             more = scale_load(jobs[gpu], changes.gpu_jobs, changes.seed)
         rest = jobs[~gpu].drop(columns=[name for name in jobs if name not in more])
@@ -96,17 +92,6 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
         with argument("growth"):
             jobs = scale_load(jobs, changes.growth, changes.seed)
     return jobs
-
-
-def asks_gpus(jobs: pd.DataFrame) -> bool:
-    """Say whether any job asks for a GPU."""
-    return bool((jobs["gpus_per_node"] > 0).any())
-
-
-def jobs_of(plan: Plan, case: WorkloadWaits, changes: Changes) -> pd.DataFrame:
-    """Return a day's changed jobs; a day without GPU jobs among others that have some keeps its own."""
-    jobs = plan.workloads[case.name]
-    return changed_jobs(jobs, changes if asks_gpus(jobs) else replace(changes, gpu_jobs=None))
 
 
 @dataclass(frozen=True)
@@ -203,9 +188,9 @@ def what_if(
 def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes, note: Note = silent) -> pd.DataFrame:
     """Return the table of `WhatIf` for a package's counts, int64[n_types]; errors as of `what_if`."""
     plan = results.plan
-    any_gpus = any(asks_gpus(plan.workloads[case.name]) for case in results.cases)
-    if not any_gpus and changes.gpu_jobs is not None:
-        raise TableError(NO_GPUS)
+    own = {case.name: plan.workloads[case.name] for case in results.cases}
+    if changes.gpu_jobs is not None and not any((jobs["gpus_per_node"] > 0).any() for jobs in own.values()):
+        raise TableError("gpu-share: no job of this workload asks for GPUs, so there are none to multiply")
     singles = changes.singles()
     every = [("as it is", Changes()), *singles, *([("all together", changes)] if len(singles) > 1 else [])]
     cents = int(order_cents(counts[None, :], plan.quotes, plan.study.packages)[0])
@@ -213,7 +198,7 @@ def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes, not
     for name, one in every:
         note(f"{name}: simulating")
         policy = one.policy_of(results.policy)
-        jobs = {case.name: jobs_of(plan, case, one) for case in results.cases}
+        jobs = {day: changed_jobs(each, one) for day, each in own.items()}
         row: dict[str, object] = {"situation": name, "package_id": package_ids(counts[None, :], plan.types)[0]}
         row |= {"price_usd": cents / 100, "policy": policy, "n_jobs": sum(map(len, jobs.values()))}
         row["gpu_jobs"] = sum(int((each["gpus_per_node"] > 0).sum()) for each in jobs.values())
