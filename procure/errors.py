@@ -63,13 +63,7 @@ def argument(name: str) -> Iterator[None]:
 
 
 def need(module: str, extra: str = "rl") -> Any:
-    """Import a module of an extra.
-
-    Raises
-    ------
-    TableError
-        It is not installed.
-    """
+    """Import a module of an extra; that it is not installed is an error, which names the extra."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

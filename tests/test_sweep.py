@@ -25,8 +25,8 @@ from procure.run import run_prepared, simulate
 from procure.schemas import METRICS
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
-from procure.sweep.batches import batches
-from procure.sweep.shared import share
+from procure.sweep.parts import batches
+from procure.sweep.runner import share
 from procure.sweep.store import study_status
 from procure.sweep.trial import simulate_packages
 

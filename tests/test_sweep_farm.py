@@ -17,15 +17,13 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.study import load_study
 from procure.sweep import FarmOptions, load_plan, read_results, run_sweep
-from procure.sweep.batches import batches
 from procure.sweep.connect import job_name, lifetime_arguments, make_cluster
 from procure.sweep.farm import Workers
-from procure.sweep.lock import locked
-from procure.sweep.parts import SCHEMA, write_part
+from procure.sweep.parts import SCHEMA, batches, write_part
 from procure.sweep.pending import MOST_POISON, SweepWork
 from procure.sweep.protocol import Receipt, n_local_workers
 from procure.sweep.run import compute_part
-from procure.sweep.store import fingerprint_text, merge, open_folder, stored, verify
+from procure.sweep.store import fingerprint_text, locked, merge, open_folder, stored, verify
 
 
 def small_plan(folder, **changes):
@@ -54,7 +52,7 @@ def test_many_workloads_are_cut_into_few_batches(tmp_path, monkeypatch):
     plan = small_plan(tmp_path, batch_size="0", budget="900_000")
     assert {len(batch.rows) for batch in batches(plan, {})[:-1]} == {50}
     assert len(batches(plan, {})) > 4
-    monkeypatch.setattr("procure.sweep.batches.MOST_IN_ALL", 4)
+    monkeypatch.setattr("procure.sweep.parts.MOST_IN_ALL", 4)
     assert len(batches(plan, {})) <= 4
     assert sum(len(batch.rows) for batch in batches(plan, {})) == plan.n_runs
 
@@ -92,7 +90,7 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     def refuse(stream, how):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("procure.sweep.lock.fcntl.flock", refuse)
+    monkeypatch.setattr("procure.sweep.store.fcntl.flock", refuse)
     with pytest.raises(TableError, match="this file system has no locks"), locked(small_plan(tmp_path).study):
         pass
 

@@ -15,8 +15,7 @@ from procure.errors import TableError
 from procure.files import whole_file
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
-from procure.sweep.lock import locked
-from procure.sweep.store import open_folder
+from procure.sweep.store import locked, open_folder
 
 WRITE = """
 import sys, time

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from procure.cli import common, log_options, study_options
+from procure.cli import common, study_options
 from procure.cli.quotes import CategoryOption, RateOption, offer_reading
 from procure.offers import OfferReading
 from procure.recommender.objections import objections
@@ -93,7 +93,7 @@ def buy(
         of_offers = [one for one in texts if one.partition("=")[0].strip() in OfferReading.model_fields]
         how = common.settings_of([one for one in texts if one not in of_offers], LogSettings, log_tz=tz)
         of_log, headings = _columns_of_both(column or [])
-        how = how.model_copy(update={"columns": log_options.columns_of(of_log) or how.columns})
+        how = how.model_copy(update={"columns": common.columns_of(of_log) or how.columns})
         reading = offer_reading(of_offers, rate, headings, category)
         inputs = Inputs(jobs, quotes, budget, how, reading, site, logged_processor)
     steps: dict[str, Any] = {"say": common.note, "note": lambda text: common.note(f"  {text}")}

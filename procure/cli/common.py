@@ -30,6 +30,7 @@ from procure.workload import Imported, LogSettings, read_log
 from procure.workload.clock import zone
 from procure.workload.log_settings import LogFormat
 from procure.workload.oddities import oddities
+from procure.workload.presets import ColumnMap, parse_column
 from procure.workload.shapes import Shape
 
 
@@ -114,6 +115,19 @@ LogFormatOption = Annotated[
 PresetOption = Annotated[
     str | None, typer.Option(help="beocat, ccr, eagle, metacentrum, or the path of a preset .toml file.")
 ]
+TzOption = Annotated[str | None, zone_option("Zone of times without an offset, e.g. Europe/Berlin.")]
+LogSetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="How a log is read: clock (csv, swf: times are Unix seconds, "
+        "the log's own seconds, local dates), cpus_per_node (of a log that counts nodes only; swf: processors to a "
+        "node), mem_unit=UNIT:PER (swf; by default kB:cpu), cluster (sacct: of a file of several), fields (csv, "
+        "sacct: the names of the columns of a file without a header), strict=true (fail "
+        "if a row would be dropped), skip_bad_rows=true (count unreadable rows). Repeatable.",
+    ),
+]
 JobsOutOption = Annotated[Path, table_option("The job table to write", "--out")]
 LoggedJobsOption = Annotated[
     Path, typer.Option("--jobs", help="Job table, Parquet or CSV (see `procure workload import`).")
@@ -155,6 +169,12 @@ def several(texts: Sequence[str] | None, *kinds: Any, under: str = "", **given: 
         said = gone.get(name, nearest(name, legal))
         raise typer.BadParameter(printable(f"{under}{name}: unknown key; {said}"), param_hint="--set")
     return tuple(found)
+
+
+def columns_of(texts: Sequence[str]) -> dict[str, ColumnMap] | None:
+    """Read the mappings of ``--column``; None where there is none."""
+    with bad_option("--column"):
+        return dict(parse_column(text) for text in texts) or None
 
 
 def refuse_set(texts: Sequence[str] | None, why: str, *keys: str) -> None:

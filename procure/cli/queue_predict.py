@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 import sys
 import time as clock
 from dataclasses import replace
@@ -14,7 +15,7 @@ import typer
 from rich.console import Console
 
 from procure.cli import common
-from procure.cli.queue_options import ModelOption, TzOption, deadline_of
+from procure.errors import TableError
 from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store
@@ -23,8 +24,10 @@ from procure.queue_time.script import read_script
 from procure.queue_time.state import HELD, live_state, read_state
 from procure.settings import LARGEST
 from procure.text import duration, roughly
-from procure.workload.clock import FIRST_DATE, utc_text
+from procure.workload.clock import FIRST_DATE, moment, utc_text
 from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
+
+ModelOption = Annotated[Path, typer.Option("--model", help="A model file of `procure queue train`.")]
 
 
 def predict(
@@ -44,7 +47,7 @@ def predict(
     state: Annotated[Path | None, typer.Option(help="What squeue printed; see the how-to.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Ask squeue now.")] = False,
     what_if: Annotated[bool, typer.Option("--what-if", help="Rank other sizes, times and partitions.")] = False,
-    tz: TzOption = None,
+    tz: common.TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Predict when a job would start if it were submitted now: seconds from now.
@@ -83,7 +86,7 @@ def predict(
         common.note(f"assuming that it is the end of the model's log{date}; --state or --live gives the present queue")
     elif queue.empty and state is not None:
         common.note(f"{state} lists no jobs: assuming an empty queue at the end of the model's log")
-    seconds = deadline_of(deadline, now, tz)
+    seconds = _deadline(deadline, now, tz)
     if what_if:
         choices = answers.what_if(site, request, queue, seconds, now)
         shown = _choices(choices, deadline is not None) if output is common.Format.TABLE else choices
@@ -96,6 +99,18 @@ def predict(
         common.print_record(said | {name: " ".join(said[name]) for name in ("because", "caution")}, output)
     else:
         common.print_record(said, output)
+
+
+def _deadline(text: str | None, now: int, tz: str | None) -> float | None:
+    """Read a deadline as seconds from now: a duration, or a moment."""
+    if text is None:
+        return None
+    if re.match(r"\d{4}-\d{2}-\d{2}", text):
+        seconds = moment(text, tz or "UTC") - now
+        if seconds <= 0:
+            raise TableError(f"the deadline {text} has passed; a later one is needed")
+        return float(seconds)
+    return float(common.seconds_of(text, "--deadline"))
 
 
 def _choices(choices: pd.DataFrame, deadline: bool) -> pd.DataFrame:

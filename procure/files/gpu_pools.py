@@ -17,20 +17,10 @@ _COUNTED = re.compile(r"\s*\d+\s*[x×*]\s*\S")
 
 @functools.lru_cache(4096)
 def pools_of(text: str, gpus: int) -> tuple[Pool, ...]:
-    """Return the pools of a node in the order in which its ``gpu_type`` names them.
+    """Return the pools of a node or a quote with so many ``gpus``, in the order in which its ``gpu_type`` names them.
 
-    Parameters
-    ----------
-    text
-        A node's or a quote's ``gpu_type``. Without a ``+`` all its GPUs are of this model.
-    gpus
-        How many GPUs it has.
-
-    Raises
-    ------
-    TableError
-        A part is no number with a model, a model stands twice, the numbers do not add up to ``gpus``, or a number
-        stands before one model alone.
+    Without a ``+`` all its GPUs are of this model. A part that is no number with a model, a model that stands twice,
+    numbers that do not add up to ``gpus``, and a number before one model alone are errors.
     """
     pools = named_pools(text)
     if "+" not in text:

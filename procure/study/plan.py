@@ -19,18 +19,16 @@ from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.quotes import price_notes
 from procure.packages.rules import PackageRules, with_whole_orders
-from procure.packages.runnable import WorkloadDemand
+from procure.packages.runnable import RunTimes, WorkloadDemand, work_of
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
 from procure.simulator.class_waits import metric_names
 from procure.study.applications import Applications, mapper
-from procure.study.classes import class_notes
 from procure.study.futures import table_digest
-from procure.study.rules import check_gpu_models, check_gpu_pools, gpu_models, sample_of
+from procure.study.rules import check_gpu_models, check_gpu_pools, class_notes, gpu_models, sample_of
 from procure.study.study import Study
-from procure.study.work import works_of
 from procure.study.workloads import Workload
 from procure.tables import check, with_clock_of
 from procure.text import listed
@@ -39,6 +37,8 @@ from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 from procure.workload.shapes import shape_jobs
+from procure.workload.speed import Speed
+from procure.workload.speedups import run_times_on
 
 OF_CLASS = "class "
 """Begins the names in a plan's fingerprint of the classes that a study defines."""
@@ -151,6 +151,27 @@ class Plan:
                 f"{table_digest(jobs)} at speed {self.logged_speed(name) or 'ratio 1.0'}{after}"
             )
         return digests | {f"{OF_CLASS}{name}": text for name, text in self.study.classes.items()}
+
+
+def works_of(
+    study: Study, quotes: pd.DataFrame, existing: pd.DataFrame | None, workloads: Mapping[str, pd.DataFrame]
+) -> dict[str, WorkloadDemand]:
+    """Lay workloads out with run times as a simulation has them on a node of each type, under ``kill_at_limit``."""
+    speeds = {one.name: study.logged_speed(one, quotes) for one in study.scenarios}
+    return {
+        name: work_of(jobs, quotes, existing, _run_times(jobs, speeds[name], study.simulate.kill_at_limit))
+        for name, jobs in workloads.items()
+    }
+
+
+def _run_times(jobs: pd.DataFrame, logged: Speed, kill_at_limit: bool) -> RunTimes:
+    limit = jobs["requested_time"].to_numpy(dtype="int64")
+    limit = np.where((limit > 0) & kill_at_limit, limit, np.iinfo(np.int64).max)
+
+    def on_node(speed: Any, model: str, kind: str) -> np.ndarray:
+        return np.minimum(run_times_on(jobs, logged, speed, model, kind), limit)
+
+    return on_node
 
 
 def load_plan(study: Study) -> Plan:

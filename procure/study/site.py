@@ -59,13 +59,7 @@ class StudySite(Settings):
         return catalog.spec(policy, told, Path.cwd()).label
 
     def check_types(self, types: list[str]) -> None:
-        """Refuse a name that no type's name begins with.
-
-        Raises
-        ------
-        ValueError
-            With the nearest of the types.
-        """
+        """Refuse a name that no type's name begins with: a ValueError with the nearest of the types."""
         for key in ("new_nodes", "new_features"):
             for kind in getattr(self, key):
                 if not any(name.casefold().startswith(kind.casefold()) for name in types):
