@@ -60,8 +60,7 @@ def predict(
     procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt --what-if
     """
     site = store.load(model)
-    given: dict[str, Any] = {"cpus": cpus, "gpus": gpus}
-    given["partition"] = partition or None
+    given: dict[str, Any] = {"cpus": cpus, "gpus": gpus, "partition": partition or None}
     if time is not None:
         with common.bad_option("--time"):
             given["requested_time"] = slurm_limit(time)
@@ -95,10 +94,10 @@ def predict(
     said = answers.predict_queue(site, request, queue, now=now, deadline=seconds)
     if output is common.Format.TABLE:
         _print_answer(said)
-    elif output is common.Format.CSV:
-        common.print_record(said | {name: " ".join(said[name]) for name in ("because", "caution")}, output)
-    else:
-        common.print_record(said, output)
+        return
+    if output is common.Format.CSV:
+        said |= {name: " ".join(said[name]) for name in ("because", "caution")}
+    common.print_record(said, output)
 
 
 def _deadline(text: str | None, now: int, tz: str | None) -> float | None:
@@ -158,10 +157,6 @@ def _print_answer(said: dict[str, Any]) -> None:
         common.echo(f"Careful: {sentence}")
 
 
-def _so_far(waited: float) -> str:
-    return roughly(waited) if waited >= 2.5 else "just now"
-
-
 def _between(said: Any, share: int) -> str:
     low, high = (roughly(said[f"{end}_{share}"]) for end in ("lower", "upper"))
     if low == high:
@@ -194,8 +189,12 @@ def watch(
         whole, now = _state(state, state is None, None, held=True)
         assert whole is not None
         queue, held = whole[whole["state"] != HELD], whole[(whole["state"] == HELD) & (whole["user"] == who)]
+        # They do not compete yet: a row of each has its reason, and no wait.
+        held = held[["job_id", "requested_time", "partition", "reason"]].assign(
+            cpus=held["n_nodes"] * held["cpus_per_node"]
+        )
         waits = room.pending_waits(site, queue, who, now, _SHOWN if people else None)
-        jobs = pd.concat([waits, _held_rows(held)], ignore_index=True)
+        jobs = pd.concat([waits, held], ignore_index=True)
         if people:
             console.clear()  # nothing where stdout is no terminal
             common.print_table(_readable(jobs.head(_SHOWN)), output, f"pending jobs of {who}: {len(jobs) or 'none'}")
@@ -210,19 +209,12 @@ def watch(
         clock.sleep(_EVERY)
 
 
-def _held_rows(held: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each job that does not compete yet, with its reason and without a wait."""
-    cpus = held["n_nodes"] * held["cpus_per_node"]
-    return held[["job_id", "requested_time", "partition", "reason"]].assign(cpus=cpus)
-
-
 def _readable(jobs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for job in jobs.to_dict("records"):
-        known = "waited" in job and job["waited"] == job["waited"]
-        range_ = _between(job, 90) if known else job["reason"]
-        begin = [job["job_id"], job["cpus"], _limit(job["requested_time"]), job["partition"]]
-        rows.append(
-            [*begin, _so_far(job["waited"]) if known else "", roughly(job["median"]) if known else "held", range_]
-        )
+        answer = ["", "held", job.get("reason")]
+        if "waited" in job and job["waited"] == job["waited"]:
+            so_far = roughly(job["waited"]) if job["waited"] >= 2.5 else "just now"
+            answer = [so_far, roughly(job["median"]), _between(job, 90)]
+        rows.append([job["job_id"], job["cpus"], _limit(job["requested_time"]), job["partition"], *answer])
     return pd.DataFrame(rows, columns=["job", "CPUs", "limit", "partition", "waited", "may start in", "9 in 10"])

@@ -139,7 +139,7 @@ def _document(found: QuoteFile) -> dict[str, object]:
             asdict(line) | {"usd": float(line.usd), "percent": None if line.percent is None else float(line.percent)}
             for line in found.lines
         ],
-        "problems": [one.to_dict() for one in found.findings],
+        "problems": [asdict(one) for one in found.findings],
     }
 
 

@@ -26,7 +26,6 @@ from procure.text import counted
 
 OF_RUN = 600
 """Bytes of a worker's own for each job of its workload, under a policy that keeps most."""
-_OF_SWEEP, _OF_FORWARD = ("truth", "rule", "hit_threshold"), ("cut",)
 
 
 def sweep(
@@ -232,10 +231,10 @@ def evaluate(
     """
     study = study_options.load(path, settings)
     if ahead:
-        common.refuse_given(context, "--forward does not use it", *_OF_SWEEP)
+        common.refuse_given(context, "--forward does not use it", "truth", "rule", "hit_threshold")
         common.show(forward(study, cut, note=common.note), output)
         return
-    common.refuse_given(context, "it belongs to --forward", *_OF_FORWARD)
+    common.refuse_given(context, "it belongs to --forward", "cut")
     found = evaluate_study(study, truth=truth, rule=rule, hit_threshold=hit_threshold, note=common.note)
 
     def people() -> None:

@@ -24,22 +24,7 @@ from procure.files.read import (
 from procure.files.write import whole_file
 
 __all__ = [
-    "Archive",
-    "as_utf8",
-    "check_parquet",
-    "code_digest",
-    "damage_of",
-    "existing_file",
-    "from_json",
-    "installed_xgboost",
-    "is_file",
-    "is_parquet",
-    "keep",
-    "keep_array",
-    "load_booster",
-    "read_archive",
-    "read_bytes",
-    "read_rows",
-    "whole_file",
-    "write_archive",
-]
+    "Archive", "as_utf8", "check_parquet", "code_digest", "damage_of", "existing_file", "from_json",
+    "installed_xgboost", "is_file", "is_parquet", "keep", "keep_array", "load_booster", "read_archive",
+    "read_bytes", "read_rows", "whole_file", "write_archive",
+]  # fmt: skip

@@ -6,12 +6,6 @@ from procure.models.features import FEATURE_SETS, features
 from procure.models.surrogate import Surrogate
 
 __all__ = [
-    "FEATURE_SETS",
-    "Predicted",
-    "Surrogate",
-    "WorkloadWaits",
-    "features",
-    "make_case",
-    "pool_workloads",
+    "FEATURE_SETS", "Predicted", "Surrogate", "WorkloadWaits", "features", "make_case", "pool_workloads",
     "predict_packages",
-]
+]  # fmt: skip

@@ -44,7 +44,7 @@ class Batch:
 
 
 def batches(plan: Plan, done: dict[tuple[str, str], np.ndarray], shard: tuple[int, int] | None = None) -> list[Batch]:
-    """Cut the runs that are not done into batches, in a fixed order; ``done`` are rows of packages by workload and policy.
+    """Cut the runs that are not done into batches, in a fixed order; ``done`` are rows by (workload, policy).
 
     Of a ``shard``, number and count, as in 7 of 32: only every 32nd batch of the whole study, from the eighth. Which
     runs a shard holds does not depend on what is done.

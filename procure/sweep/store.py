@@ -182,10 +182,6 @@ class Stored(NamedTuple):
         """Rows of the package table that have a result, by (workload, policy)."""
         return {pair: self.row[self.pair == place] for place, pair in enumerate(plan.pairs)}
 
-    def frame(self) -> pd.DataFrame:
-        """Return the rows as a checked result table."""
-        return check(self.table.to_pandas(), RESULT)
-
 
 def part_path(study: Study, batch: Batch) -> Path:
     """Where a batch's part stands."""
@@ -290,8 +286,8 @@ def compact(plan: Plan, found: Stored) -> Path:
     return path
 
 
-def merge(plan: Plan, note: Callable[[str], None] = silent) -> dict[str, Any]:
-    """Bring the parts of all shards into the one result table, and count as `study_status` does.
+def merge(plan: Plan, note: Callable[[str], None] = silent) -> None:
+    """Bring the parts of all shards into the one result table.
 
     A driver or shard that is at work, and results of other inputs, are errors.
     """
@@ -300,7 +296,6 @@ def merge(plan: Plan, note: Callable[[str], None] = silent) -> dict[str, Any]:
         for text in notes:
             note(text)
         compact(plan, found)
-        return _count(plan, found)
 
 
 def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
@@ -332,7 +327,7 @@ def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
             )
     if not len(found.table):
         raise TableError(f"{study.folder}: holds no results yet; run: procure sweep {study.path}")
-    return found.frame()
+    return check(found.table.to_pandas(), RESULT)
 
 
 def study_status(plan: Plan, note: Callable[[str], None] = silent) -> dict[str, Any]:
@@ -346,9 +341,16 @@ def study_status(plan: Plan, note: Callable[[str], None] = silent) -> dict[str, 
     return counts
 
 
-def _count(plan: Plan, found: Stored) -> dict[str, Any]:
+def verify(plan: Plan) -> tuple[dict[str, Any], list[str]]:
+    """Check a study's folder: every planned run there exactly once, every file whole and of these inputs.
+
+    Returns counts, as `study_status` with ``n_files`` and ``n_repeated``, and what is wrong, a sentence each.
+    """
+    refuse_other_inputs(plan)
+    problems = list[str]()
+    found = stored(plan, lambda path, why: problems.append(f"{path}: {why}"))
     n_done = int(np.isin(found.row, plan.sampled_rows).sum())
-    return {
+    counts = {
         "study": plan.study.name,
         "folder": str(plan.study.folder),
         "n_runs_planned": plan.n_runs,
@@ -357,22 +359,9 @@ def _count(plan: Plan, found: Stored) -> dict[str, Any]:
         "n_failed": found.n_failed,
         "n_beyond_plan": len(found.table) - n_done,
         "kernel_seconds": round(found.seconds, 3),
+        "n_files": len(found.files),
+        "n_repeated": found.n_repeated,
     }
-
-
-def verify(plan: Plan) -> tuple[dict[str, Any], list[str]]:
-    """Check a study's folder: every planned run there exactly once, every file whole and of these inputs.
-
-    Returns counts, as `study_status` with ``n_files`` and ``n_repeated``, and what is wrong, a sentence each.
-    """
-    refuse_other_inputs(plan)
-    problems = list[str]()
-
-    def refused(path: Path, why: PartError) -> None:
-        problems.append(f"{path}: {why}")
-
-    found = stored(plan, refused)
-    counts = _count(plan, found) | {"n_files": len(found.files), "n_repeated": found.n_repeated}
     wrong = {
         "planned runs have no result": counts["n_missing"],
         "runs have two results that differ": found.n_conflicting,
