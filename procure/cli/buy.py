@@ -101,8 +101,7 @@ def buy(
         done = buy_all(study, inputs, k=k, farm=farm, options=workers, out=out, **steps)
 
     def people() -> None:
-        for line in done.brief():
-            common.echo(line)
+        common.echo(*done.brief())
         shown = done.recommendation.shown().head(_SHOWN)
         common.print_table(shown, common.Format.TABLE, f"The first {len(shown)} packages")
 

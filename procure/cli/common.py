@@ -231,14 +231,15 @@ def seconds_of(text: str | None, option: str) -> int:
         return 0 if text is None else round(seconds(text))
 
 
-def echo(text: str, *, err: bool = False, kept: str = "\t") -> None:
-    """Print a line, or lines where ``kept`` has a break; a name in it neither ends the line nor rules the terminal."""
-    typer.echo(printable(text, kept=kept), err=err)
+def echo(*lines: str, err: bool = False, kept: str = "\t") -> None:
+    """Print lines, of more where ``kept`` has a break; a name in one neither ends it nor rules the terminal."""
+    for line in lines:
+        typer.echo(printable(line, kept=kept), err=err)
 
 
-def note(text: str) -> None:
+def note(*lines: str) -> None:
     """Tell the user something that is not the answer: on stderr, so that stdout stays machine-readable."""
-    echo(text, err=True)
+    echo(*lines, err=True)
 
 
 def print_json(document: Any) -> None:
@@ -261,8 +262,7 @@ def tell(
     people: Callable[[], None],
 ) -> None:
     """Print a result: its notes on stderr, then its document as JSON, its table as CSV, or what people read."""
-    for line in notes:
-        note(line)
+    note(*notes)
     if output is Format.JSON:
         print_json(document())
     elif output is Format.CSV:

@@ -57,8 +57,7 @@ def evaluate(
     """
     table, patterns = _read(jobs, settings)
     found = evaluate_forecasts(table, patterns, progress=common.note)
-    for text in found.notes:
-        common.note(text)
+    common.note(*found.notes)
     frame = pd.DataFrame(found.rows)
     common.print_table(frame[_SHOWN] if output is common.Format.TABLE else frame, output)
 

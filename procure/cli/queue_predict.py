@@ -71,8 +71,7 @@ def predict(
     if script is not None:
         asked = read_script(script)
         request = replace(asked.request, **given)
-        for text in asked.notes:
-            common.note(text)
+        common.note(*asked.notes)
     elif cpus is None or time is None:
         raise typer.BadParameter("give --cpus and --time, or a batch script", param_hint="JOB.SH")
     else:
@@ -151,8 +150,7 @@ def _print_answer(said: dict[str, Any]) -> None:
     common.echo(f"  9 in 10 such jobs: {_between(said, 90)}")
     if said["p_before_deadline"] is not None:
         common.echo(f"  Chance of a start by the deadline: {said['p_before_deadline']:.0%}")
-    for sentence in said["because"]:
-        common.echo(sentence)
+    common.echo(*said["because"])
     for sentence in said["caution"]:
         common.echo(f"Careful: {sentence}")
 

@@ -103,6 +103,5 @@ def _names(given: Sequence[str], legal: Sequence[str], option: str) -> list[str]
 def _read(log: Path, settings: list[str] | None, tz: str | None) -> pd.DataFrame:
     """Read a log, and say which of its jobs tell nothing of waits."""
     jobs = common.read_jobs(log, common.settings_of(settings, LogSettings, log_tz=tz), keep_unfinished="sacct").jobs
-    for text in left_out(jobs):
-        common.note(text)
+    common.note(*left_out(jobs))
     return jobs

@@ -81,8 +81,7 @@ def check_(
     table = found.quotes
     common.write_to(out, table, "the servers, without the order's other lines," if found.lines else "")
     summary = summarise_quotes(table)
-    for text in price_notes(table):
-        common.note(text)
+    common.note(*price_notes(table))
     if output is common.Format.JSON:
         common.print_json(_document(found) | {"categories": summary.to_dict(orient="records")})
         return

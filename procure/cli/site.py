@@ -55,8 +55,7 @@ def collect_command(
     with common.bad_option("--from / --to"):
         lines = shell_lines(str(out), begin, end)
     if not run:
-        for line in lines:
-            common.echo(line)
+        common.echo(*lines)
         return
     failed = collect(out, begin, end)
     for line in failed:

@@ -62,8 +62,7 @@ def sweep(
         else:
             _search(study, farm, workers, None, output)
         return
-    for text in plan.notes:
-        common.note(text)
+    common.note(*plan.notes)
     if dry_run:
         common.print_record(_planned(plan), output, f"{path} would compute:")
         return
@@ -238,8 +237,7 @@ def evaluate(
     found = evaluate_study(study, truth=truth, rule=rule, hit_threshold=hit_threshold, note=common.note)
 
     def people() -> None:
-        for line in found.verdict():
-            common.echo(line)
+        common.echo(*found.verdict())
         for title, table in found.shown().items():
             common.print_table(table, output, title)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import TableError, within
 from procure.files import code_digest, existing_file
 from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
@@ -222,10 +222,8 @@ def with_smaller_packages(plan: Plan, most_usd: float) -> Plan:
     rules = lower_rules(plan.study.packages, most_usd)
     if rules is None:
         return plan
-    try:
+    with within(f"no package costs US$ {most_usd:,.2f} or less"):
         found = list_packages(plan.study.model_copy(update={"packages": rules}), plan.quotes)
-    except TableError as error:
-        raise TableError(f"no package costs US$ {most_usd:,.2f} or less: {error}") from None
     new = found[(plan.row_of.index.get_indexer(found["package_id"]) < 0) & found["distinct"]]
     n = len(plan.packages) if plan.n_swept is None else plan.n_swept
     return replace(plan, packages=pd.concat([plan.packages, new], ignore_index=True), n_swept=n)
@@ -298,10 +296,8 @@ def verify_policies(
 ) -> list[str]:
     """Check what policies go by against the workloads and all nodes that packages may hold; say what is odd."""
     if study.site is not None:
-        try:
+        with within(str(study.path)):
             study.site.check_types(quotes["name"].tolist())
-        except ValueError as error:
-            raise TableError(f"{study.path}: {error}") from None
     nodes = package_nodes(dict.fromkeys(quotes["name"], 1), quotes, existing)
     given = [catalog.spec(policy).parameters for policy in policies]
     return list(dict.fromkeys(text for one in given for jobs in workloads.values() for text in one.verify(jobs, nodes)))
@@ -313,7 +309,8 @@ def read_scenario(study: Study, scenario: Workload, note: Callable[[str], None] 
         jobs = read_workload(scenario, note)
     else:
         jobs = read_past_jobs(study, note)
-        _check_warm_up(scenario.name, jobs, scenario.warm_up)
+        with within(f"workload {scenario.name}, warm_up"):
+            check_warm_up(jobs, scenario.warm_up)
     for policy in study.simulate.policies:
         jobs, said = catalog.spec(policy).parameters.as_submitted(jobs)
         if said:
@@ -368,21 +365,11 @@ def read_workload(workload: Workload, note: Callable[[str], None] = silent) -> p
     if workload.day is not None:
         jobs = slice_day(jobs, workload.day.isoformat(), workload.tz or "UTC")
     jobs = check(jobs, JOB, f"workload {workload.name}")
-    try:
+    with within(f"workload {workload.name}, shape_rules"):
         jobs = shape_jobs(jobs, workload.shape, workload.shape_rules, node_cpus=workload.cpus_per_node)
-    except TableError as error:
-        raise TableError(f"workload {workload.name}, shape_rules: {error}") from None
-    _check_warm_up(workload.name, jobs, workload.warm_up)
+    with within(f"workload {workload.name}, warm_up"):
+        check_warm_up(jobs, workload.warm_up)
     if workload.begin == "empty":
         return jobs
-    try:
+    with within(f"workload {workload.name}, begin"):
         return begin_as_logged(jobs, int(jobs["submit_time"].min()) + workload.warm_up)
-    except TableError as error:
-        raise TableError(f"workload {workload.name}, begin: {error}") from None
-
-
-def _check_warm_up(name: str, jobs: pd.DataFrame, warm_up: int) -> None:
-    try:
-        check_warm_up(jobs, warm_up)
-    except TableError as error:
-        raise TableError(f"workload {name}, warm_up: {error}") from None

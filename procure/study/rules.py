@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import TableError, within
 from procure.objectives import OBJECTIVES, Quantity, objective, objectives_of
 from procure.objectives.conditions import JobClass
 from procure.objectives.constraints import Constraint, parse, parse_all, quantities
@@ -132,10 +132,8 @@ def check_gpu_models(study: Study, quotes: pd.DataFrame, existing: pd.DataFrame 
 def check_gpu_pools(study: Study, offers: Sequence[pd.DataFrame | None], jobs: pd.DataFrame) -> None:
     """Refuse jobs that could take either of two GPU models which stand in one node."""
     nodes = pd.concat([table[["gpus", "gpu_type"]] for table in offers if table is not None])
-    try:
+    with within(str(study.path)):
         gpu_fields(map_gpu_models(jobs, study.gpu_models), nodes)
-    except TableError as error:
-        raise TableError(f"{study.path}: {error}") from None
 
 
 def gpu_models(
@@ -157,10 +155,8 @@ def class_notes(study: Study, workloads: Mapping[str, pd.DataFrame]) -> list[str
     """
     classes, found, asked = study.job_classes, list[str](), _asked_for(study)
     tables = list(workloads.values())
-    try:
+    with within(f"{study.path}: classes"):
         members = [np.concatenate([one.members(jobs) for jobs in tables]) for one in classes]
-    except TableError as error:
-        raise TableError(f"{study.path}: classes: {error}") from None
     for one, mine in zip(classes, members, strict=True):
         if not mine.any():
             text = f"class {one.name}: no job of the workloads falls into it ({one.text}){_who_is_there(one, tables)}"

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import ArgumentError, TableError, within
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.conditions import JobClass, parse_classes
@@ -379,12 +379,8 @@ def _labels(study: Study, path: Path) -> tuple[str, ...]:
     labels = study.simulate.policies
     if study.site is None:
         return labels
-    try:
-        return tuple(
-            study.site.label(one) for one in (labels if "policies" in study.simulate.model_fields_set else (POLICY,))
-        )
-    except TableError as error:
-        raise TableError(f"{path}: site: {error}") from None
+    with within(f"{path}: site"):
+        return tuple(map(study.site.label, labels if "policies" in study.simulate.model_fields_set else (POLICY,)))
 
 
 def _validated(path: Path, settings: tuple[str, ...]) -> Study:

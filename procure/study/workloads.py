@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from procure.errors import TableError
+from procure.errors import TableError, within
 from procure.files import whole_file
 from procure.settings import Count, InputFile, Name, Seconds, Seed, Settings, read_toml
 from procure.tables import write
@@ -123,10 +123,8 @@ def logged_speed(system: Any, quotes: pd.DataFrame, where: str) -> str | None:
         return str(system.logged_speed)
     if system.logged_processor is None:
         return None
-    try:
+    with within(f"{where}, logged_processor"):
         return str(logged_processor_speed(system.logged_processor, quotes)[0])
-    except TableError as error:
-        raise TableError(f"{where}, logged_processor: {error}") from None
 
 
 def read_workloads(path: Path, folder: Path) -> Any:
