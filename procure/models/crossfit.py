@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import root_mean_squared_error as rmse
 
 from procure.errors import TableError
 from procure.files import Archive, keep
@@ -96,7 +97,7 @@ def cross_validate(x: np.ndarray, wait: np.ndarray, folds: int = 5, seed: int = 
         for fold in track(range(folds), f"learning from {n:,} simulated packages", "fold"):
             held = dealt == fold
             predicted[held], constant[held] = next(models).predict(x[held]), wait[~held].mean()
-            rows.append((fold + 1, int((~held).sum()), int(held.sum()), rmse(predicted[held], wait[held])))
+            rows.append((fold + 1, int((~held).sum()), int(held.sum()), rmse(wait[held], predicted[held])))
         model = next(models)
     errors = (wait + 1) / (predicted + 1)
     ascending = np.argsort(errors, kind="stable")
@@ -104,8 +105,8 @@ def cross_validate(x: np.ndarray, wait: np.ndarray, folds: int = 5, seed: int = 
         predicted,
         model,
         pd.DataFrame(rows, columns=["fold", "n_fitted", "n_held_out", "rmse_seconds"]),
-        rmse(predicted, wait),
-        rmse(constant, wait),
+        rmse(wait, predicted),
+        rmse(wait, constant),
         ConformalErrors(predicted[ascending], errors[ascending]),
     )
 
@@ -117,11 +118,6 @@ def _of_all(found: Predicted, x: np.ndarray, known: np.ndarray) -> Predicted:
     if not known.all():
         wait[~known] = found.model.predict(x[~known])
     return replace(found, wait=wait)
-
-
-def rmse(predicted: np.ndarray, wait: np.ndarray) -> float:
-    """Return the root mean squared error, s."""
-    return float(np.sqrt(np.mean((np.asarray(predicted) - np.asarray(wait)) ** 2)))
 
 
 def correlations(packages: pd.DataFrame, wait: np.ndarray) -> pd.DataFrame:
@@ -181,7 +177,7 @@ def _archive(found: Predicted) -> Archive:
 
 def _predicted(kept: Archive) -> Predicted:
     model, folds = from_archive(kept, "what was kept"), pd.DataFrame(kept.head["folds"])
-    rmse, constant = (float(kept.head[name]) for name in _FIGURES)
+    error, constant = (float(kept.head[name]) for name in _FIGURES)
     return Predicted(
-        kept.arrays["wait"], model, folds, rmse, constant, ConformalErrors(kept.arrays["at"], kept.arrays["errors"])
+        kept.arrays["wait"], model, folds, error, constant, ConformalErrors(kept.arrays["at"], kept.arrays["errors"])
     )

@@ -160,17 +160,11 @@ def question(cell: Cell, reading: OfferReading) -> str:
     if not CHANGES.search(text):
         return ""
     if _NET.fullmatch(text.strip(" .;*")):
-        return (
-            ""
-            if not reading.tax_percent
-            else "says that prices are without tax, and --set tax_percent takes it out of them"
-        )
+        said = "says that prices are without tax, and --set tax_percent takes it out of them"
+        return said if reading.tax_percent else ""
     if _GROSS.search(text) and not re.search(r"\d", text):
-        return (
-            ""
-            if reading.tax_percent is not None
-            else "says that prices are with tax; --set tax_percent=PERCENT says how much"
-        )
+        said = "says that prices are with tax; --set tax_percent=PERCENT says how much"
+        return said if reading.tax_percent is None else ""
     if (match := _IN.fullmatch(text.strip(" .;*"))) and (code := currency_of(match[1], reading.currency)):
         return "" if code == reading.currency else f"names {code}; --set currency={code} says that prices are in it"
     return "may change a price"

@@ -285,10 +285,9 @@ class Study(Settings):
         """Where this study's tables go: the results folder and the study's name."""
         return self.results / self.name
 
-    def read_quotes(self, path: Path | None = None) -> pd.DataFrame:
-        """Read the study's quotes, or others by its ``[offers]``, with what offer and ``[costs]`` charge a node."""
-        quotes = read_quotes(self.quotes if path is None else path, self.offers)
-        return OrderLines(study_lines(self.costs.lines)).with_services(quotes)
+    def read_quotes(self) -> pd.DataFrame:
+        """Read the study's quotes, with what offer and ``[costs]`` charge a node."""
+        return OrderLines(study_lines(self.costs.lines)).with_services(read_quotes(self.quotes, self.offers))
 
     def order_lines(self) -> OrderLines:
         """Return the lines that are no servers and are bought, of the offer and of ``[costs]``."""
@@ -367,7 +366,7 @@ def load_study(path: str | Path | Study, settings: Iterable[str] = ()) -> Study:
     if lines.bought:
         study = study.model_copy(update={"packages": lines.rules(study.packages)})
     if study.costs.within_budget:
-        study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs.order)})
+        study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs)})
     simulate = study.simulate.model_copy(update={"policies": _labels(study, path)})
     study = study.model_copy(update={"simulate": simulate})
     study._path = path
