@@ -7,6 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
@@ -108,6 +109,11 @@ def _whole_cents(value: float) -> float:
 
 Money = Annotated[float, BeforeValidator(_money), AfterValidator(_whole_cents)]
 """US$ to the cent; text such as ``"$1,000,000"`` or ``"1.2M"`` is accepted."""
+
+
+def exact_decimal(value: Any) -> Any:
+    """Return a float as the decimal that the user wrote: `str` of it is the shortest text that reads back as it."""
+    return Decimal(str(value)) if isinstance(value, float) and math.isfinite(value) else value
 
 
 StrictNumber = Annotated[float, Field(strict=True)]

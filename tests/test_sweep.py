@@ -27,7 +27,7 @@ from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
 from procure.sweep.parts import batches
 from procure.sweep.runner import share
-from procure.sweep.store import study_status
+from procure.sweep.store import verify
 from procure.sweep.trial import simulate_packages
 
 
@@ -146,7 +146,7 @@ def test_finished_study_computes_nothing(tmp_path):
     assert first.n_computed == first.n_runs > 0
     assert second.n_computed == 0
     assert [p.name for p in plan.study.folder.rglob("*.parquet")] == ["results.parquet"]
-    assert study_status(plan)["n_missing"] == 0
+    assert verify(plan)[0]["n_missing"] == 0
 
 
 def test_wider_sample_reuses_what_is_there(tmp_path, undisturbed):

@@ -29,6 +29,11 @@ from procure.workload.presets import WAIT
 
 _SHOWN = 5
 """Packages that a terminal shows; the report has all."""
+_LOG, _OFFERS = (", ".join(kind.model_fields) for kind in (LogSettings, OfferReading))
+_SetOption = Annotated[
+    list[str] | None,
+    common.set_option(f"How the log is read ({_LOG}), how the offers are ({_OFFERS}), and farm.KEY."),
+]
 
 
 def buy(
@@ -53,13 +58,7 @@ def buy(
         help="Of the offers, e.g. name=Ürün, or of a csv log, e.g. run_time=Elapsed:min. Repeatable.",
     ),
     category: CategoryOption = None,
-    settings: list[str] | None = typer.Option(
-        None,
-        "--set",
-        metavar="KEY=VALUE",
-        help=f"How the log is read ({', '.join(LogSettings.model_fields)}), how the offers are "
-        f"({', '.join(OfferReading.model_fields)}), and farm.KEY. Repeatable.",
-    ),
+    settings: _SetOption = None,
     k: study_options.LengthOption = None,
     farm: study_options.FarmOption = "local",
     out: Path | None = typer.Option(None, metavar="FILE", help="The report; default: RESULTS/NAME/report.html."),

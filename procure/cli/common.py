@@ -102,6 +102,11 @@ def in_folder(path: Path | None) -> Path | None:
     return path
 
 
+def set_option(of_what: str) -> Any:
+    """Return the option of settings that have no option of their own; ``of_what`` says which keys there are."""
+    return typer.Option("--set", metavar="KEY=VALUE", help=f"{of_what} Repeatable.")
+
+
 def zone_option(of_what: str) -> Any:
     """Return the option of a time zone."""
     return typer.Option("--tz", callback=checked(zone), help=of_what)
@@ -118,14 +123,12 @@ PresetOption = Annotated[
 TzOption = Annotated[str | None, zone_option("Zone of times without an offset, e.g. Europe/Berlin.")]
 LogSetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="How a log is read: clock (csv, swf: times are Unix seconds, "
-        "the log's own seconds, local dates), cpus_per_node (of a log that counts nodes only; swf: processors to a "
-        "node), mem_unit=UNIT:PER (swf; by default kB:cpu), cluster (sacct: of a file of several), fields (csv, "
-        "sacct: the names of the columns of a file without a header), strict=true (fail "
-        "if a row would be dropped), skip_bad_rows=true (count unreadable rows). Repeatable.",
+    set_option(
+        "How a log is read: clock (csv, swf: times are Unix seconds, the log's own seconds, local dates), "
+        "cpus_per_node (of a log that counts nodes only; swf: processors to a node), mem_unit=UNIT:PER (swf; by "
+        "default kB:cpu), cluster (sacct: of a file of several), fields (csv, sacct: the names of the columns of a "
+        "file without a header), strict=true (fail if a row would be dropped), skip_bad_rows=true (count unreadable "
+        "rows)."
     ),
 ]
 JobsOutOption = Annotated[Path, table_option("The job table to write", "--out")]

@@ -22,11 +22,9 @@ JobsArgument = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help=f'One of {", ".join(PatternSettings.model_fields)}; \'by=["user","cpus"]\' is what jobs share, of '
-        "user, cpus, limit, mem, gpus, partition, account; or how a log is read: preset. Repeatable.",
+    common.set_option(
+        f'One of {", ".join(PatternSettings.model_fields)}; \'by=["user","cpus"]\' is what jobs share, of user, cpus, '
+        "limit, mem, gpus, partition, account; or how a log is read: preset."
     ),
 ]
 TzOption = Annotated[str | None, common.zone_option("Zone whose clock the patterns follow, e.g. Europe/Berlin.")]

@@ -39,11 +39,9 @@ class Published:
 
 def _set_option(*kinds: type) -> Any:
     keys = ", ".join(one.name for kind in kinds for one in dataclasses.fields(kind))
-    return typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help=f"One of {keys}: days is a day, a month, FIRST..LAST as in 2021-05-01..2021-06-03, FIRST.. or ..LAST; or "
-        "how a log is read: preset. Repeatable.",
+    return common.set_option(
+        f"One of {keys}: days is a day, a month, FIRST..LAST as in 2021-05-01..2021-06-03, FIRST.. or ..LAST; or how a "
+        "log is read: preset."
     )
 
 

@@ -55,9 +55,7 @@ def check_(
     ignore: list[str] | None = typer.Option(
         None, metavar="CELL", help="A cell whose text you read, and that changes no price. Repeatable."
     ),
-    settings: list[str] | None = typer.Option(
-        None, "--set", metavar="KEY=VALUE", help=f"Of a study's [offers]: {_KEYS}. Repeatable."
-    ),
+    settings: Annotated[list[str] | None, common.set_option(f"Of a study's [offers]: {_KEYS}.")] = None,
     out: Annotated[Path | None, common.table_option("Write the quote table that was read")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

@@ -36,9 +36,9 @@ def init(
     ),
     jobs: Annotated[Path | None, typer.Option(help="The job table to replay; without, jobs are made up.")] = None,
     tz: Annotated[str | None, common.zone_option("Zone of the days.")] = None,
-    settings: list[str] | None = typer.Option(
-        None, "--set", metavar="KEY=VALUE", help="How the offers are read, as in `procure quotes check`. Repeatable."
-    ),
+    settings: Annotated[
+        list[str] | None, common.set_option("How the offers are read, as in `procure quotes check`.")
+    ] = None,
     column: ColumnOption = None,
 ) -> None:
     """Write a study file that shows every setting with its default; never over an existing file.

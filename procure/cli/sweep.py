@@ -21,7 +21,7 @@ from procure.study import Study
 from procure.study.check import plan_size, say_size
 from procure.sweep import FarmOptions, Plan, load_plan, run_sweep
 from procure.sweep.protocol import n_local_workers
-from procure.sweep.store import study_status
+from procure.sweep.store import verify
 from procure.text import counted
 
 OF_RUN = 600
@@ -96,7 +96,8 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def _planned(plan: Plan) -> dict[str, Any]:
-    status = study_status(plan, common.note)
+    status, problems = verify(plan)
+    common.note(*(f"careful: {text}" for text in problems))
     return {
         "n_packages": len(plan.packages),
         "n_distinct": int(plan.packages["distinct"].sum()),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -13,7 +12,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 from procure.errors import TableError
 from procure.offers.grid import Cell
 from procure.schemas import QUOTE
-from procure.settings import PositiveInt, Settings
+from procure.settings import PositiveInt, Settings, exact_decimal
 from procure.text import money, nearest
 
 READ_ONLY = {
@@ -66,12 +65,7 @@ def currency_of(text: str, stated: str | None) -> str | None:
     return word.upper() if word.upper() in CODES else _SIGNS.get(word)
 
 
-def _exact(value: object) -> object:
-    # str() of a float is the shortest text that reads back as it: the decimal that the user wrote.
-    return Decimal(str(value)) if isinstance(value, float) and math.isfinite(value) else value
-
-
-Exact = Annotated[Decimal, BeforeValidator(_exact), PlainSerializer(float, return_type=float)]
+Exact = Annotated[Decimal, BeforeValidator(exact_decimal), PlainSerializer(float, return_type=float)]
 
 
 def _listed(given: object) -> object:

@@ -22,21 +22,15 @@ from pydantic import (
 
 from procure.errors import TableError, within
 from procure.files import whole_file
-from procure.settings import Count, InputFile, Name, Seconds, Seed, Settings, read_toml
+from procure.settings import Count, InputFile, Name, Seconds, Seed, Settings, exact_decimal, read_toml
 from procure.tables import write
 from procure.workload.generate import load_recipe
 from procure.workload.log_settings import LogSettings
 from procure.workload.shapes import Shape, check_rules
 from procure.workload.speed import logged_processor_speed
 
-
-def _decimal(value: Any) -> Any:
-    # str() of a float is the shortest text that reads back as it: the decimal that the user wrote.
-    return Decimal(str(value)) if isinstance(value, float) else value
-
-
 Speed = Annotated[
-    Decimal, BeforeValidator(_decimal), Field(gt=0), PlainSerializer(str, return_type=str, when_used="always")
+    Decimal, BeforeValidator(exact_decimal), Field(gt=0), PlainSerializer(str, return_type=str, when_used="always")
 ]
 
 

@@ -330,21 +330,10 @@ def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
     return check(found.table.to_pandas(), RESULT)
 
 
-def study_status(plan: Plan, note: Callable[[str], None] = silent) -> dict[str, Any]:
-    """Count a study's runs: planned, done, failed, missing; and the kernel seconds that they took.
-
-    ``note`` is called with what `verify` finds wrong.
-    """
-    counts, problems = verify(plan)
-    for text in problems:
-        note(f"careful: {text}")
-    return counts
-
-
 def verify(plan: Plan) -> tuple[dict[str, Any], list[str]]:
     """Check a study's folder: every planned run there exactly once, every file whole and of these inputs.
 
-    Returns counts, as `study_status` with ``n_files`` and ``n_repeated``, and what is wrong, a sentence each.
+    Returns counts of its runs, the kernel seconds that they took among them, and what is wrong, a sentence each.
     """
     refuse_other_inputs(plan)
     problems = list[str]()
