@@ -40,7 +40,7 @@ class Archive:
 
 
 def write_archive(path: str | Path, archive: Archive) -> None:
-    """Write an archive, whole or not at all; the same content is the same bytes. Arrays of Python objects are none."""
+    """Write an archive, whole or not at all; the same content is the same bytes. Arrays hold no Python objects."""
     packed = io.BytesIO()
     for name, array in archive.arrays.items():
         if array.dtype.hasobject:

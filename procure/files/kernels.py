@@ -120,7 +120,9 @@ class KernelCache(NullCache):
 
     def _file(self, sig: Any, codegen: Any) -> str:
         code, cells = self._function.__code__, self._function.__closure__ or ()
-        key = sig, codegen.magic_tuple(), code.co_code, dumps([one.cell_contents for one in cells])
+        # Named tuples of several classes may have one name.
+        types = [(one, getattr(one, "instance_class", None)) for one in getattr(sig, "args", sig)]
+        key = types, codegen.magic_tuple(), code.co_code, dumps([one.cell_contents for one in cells])
         digest = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
         return f"{code.co_name}-{code.co_firstlineno}.{digest}.nbc"
 
@@ -132,8 +134,9 @@ class KernelCache(NullCache):
             with contextlib.suppress(OSError):  # versions go by when they were last used
                 os.utime(place / self._folder)
             with contextlib.suppress(Exception):  # what a full disk cut off raises anything: it is compiled again
-                kept = pickle.loads((place / self._folder / name).read_bytes())
-                return CompileResult._rebuild(target_context, *kept)
+                kept_for, kept = pickle.loads((place / self._folder / name).read_bytes())
+                if kept_for == sig:
+                    return CompileResult._rebuild(target_context, *kept)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -148,7 +151,7 @@ class KernelCache(NullCache):
             if not folder.is_dir():
                 _make_room(folder)
             with whole_file(folder / self._file(sig, data.codegen), durable=False) as temporary:
-                temporary.write_bytes(dumps(data._reduce()))
+                temporary.write_bytes(dumps((sig, data._reduce())))
         except (OSError, TableError) as error:
             _say_once(str(error))
 
