@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.evaluation.ranking import rank_confidence
+from procure.models.crossfit import ConformalErrors, places
 from procure.models.fluid import backlog_waits
-from procure.models.intervals import ConformalErrors, places
 from procure.recommender import confidence as assessing
 from procure.recommender.confidence import resample_bursts
 from procure.recommender.recommender import recommend

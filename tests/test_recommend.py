@@ -16,7 +16,7 @@ import procure.recommender
 from procure.cli.main import app
 from procure.errors import ArgumentError
 from procure.models import Predicted, Surrogate, WorkloadWaits
-from procure.models.intervals import ConformalErrors
+from procure.models.crossfit import ConformalErrors
 from procure.objectives.aggregate import best_first
 from procure.recommender.rank import confirm_list, ranking_table
 from procure.recommender.recommendation import budget_by_category, counts_of, servers_by_type

@@ -1,8 +1,7 @@
 """Models that predict a package's mean wait from what it holds, learnt from simulated packages."""
 
-from procure.models.case import WorkloadWaits, make_case, pool_workloads
+from procure.models.case import FEATURE_SETS, WorkloadWaits, features, make_case, pool_workloads
 from procure.models.crossfit import Predicted, predict_packages
-from procure.models.features import FEATURE_SETS, features
 from procure.models.surrogate import Surrogate
 
 __all__ = [
