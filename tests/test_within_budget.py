@@ -144,7 +144,7 @@ def test_a_study_keeps_the_whole_order_within_its_budget(tmp_path: Path) -> None
 
 def test_lines_per_rack_need_heights() -> None:
     quotes = quotes_of([100, 100, 100], [1, 1, 1]).drop(columns="rack_units")
-    beside = costs_of(0, [], 500, True).order
+    beside = costs_of(0, [], 500, True)
     with pytest.raises(TableError, match=r"costs\.within_budget: lines per rack need the rack_units .* a has none"):
         rules = PackageRules(rules="published", budget_usd=1000, min_gpu_nodes=0)
         expand_packages(quotes, with_whole_orders(rules, beside))
