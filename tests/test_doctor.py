@@ -37,7 +37,8 @@ def test_kernels_of_the_code_of_today_are_counted(places):
     today = places / "kernels" / kept_under("procure.simulator.batch", str(source))
     for folder in (today, places / "kernels" / "simulator.batch-0123456789abcdef"):
         folder.mkdir(parents=True)
-        (folder / "run-1.0123456789abcdef.nbc").write_bytes(b"x")
+        for name in ("batch.run-1.py311.nbi", "batch.run-1.py311.aa.nbc"):
+            (folder / name).write_bytes(b"x")
     (places / "kernels").chmod(0o700)
     assert compiled_files() == {"simulator.batch": 1}
 

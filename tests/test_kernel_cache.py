@@ -148,6 +148,16 @@ def test_a_sites_kernels_are_read_and_others_refused(tmp_path, monkeypatch) -> N
     assert places.read == [places.site, places.own]
 
 
+def test_two_processes_never_write_the_same_file(tmp_path: Path) -> None:
+    """Code for another signature goes to another file, even when the index that was read is old."""
+    one, other = (kernels._Files(str(tmp_path), "base", "stamp") for _ in range(2))
+    one.save("a", "code of a")
+    other._load_index = dict  # type: ignore[method-assign]  # as it was before the first had saved
+    other.save("b", "code of b")
+    assert {kernels._Files(str(tmp_path), "base", "stamp").load(key) for key in "ab"} == {None, "code of b"}
+    assert len(list(tmp_path.glob("*.nbc"))) == 2
+
+
 def test_kernels_of_other_packages_follow_their_whole_package(tmp_path: Path) -> None:
     """A module may take kernels from any other of its package, or, without one, from those beside it."""
     inner = tmp_path / "pack" / "inner"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,13 +30,16 @@ class Kept(NamedTuple):
     """What a folder of kernels holds, of whatever version: megabytes, and kernels under each name."""
 
     size_mb: float
-    kernels: Counter[str]
+    kernels: dict[str, int]
 
 
 def kernels_kept(place: Path) -> Kept:
     """Return what a folder of kernels holds."""
-    files = [file for file in place.glob("*/*.nbc") if file.is_file()]
-    return Kept(sum(file.stat().st_size for file in files) / 1e6, Counter(file.parent.name for file in files))
+    files = [file for file in place.glob("*/*.nb[ic]") if file.is_file()]
+    kernels = dict.fromkeys((file.parent.name for file in files), 0)
+    for file in files:
+        kernels[file.parent.name] += file.suffix == ".nbc"
+    return Kept(sum(file.stat().st_size for file in files) / 1e6, kernels)
 
 
 def user_cache() -> Path:

@@ -11,28 +11,24 @@ import contextlib
 import functools
 import hashlib
 import os
-import pickle
 import platform
+import secrets
 import shutil
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import NullCache
-from numba.core.compiler import CompileResult
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.dispatcher import Dispatcher
-from numba.core.serialize import dumps
 from numba.core.types import unliteral
 
 from procure.errors import TableError
 from procure.files.caches import kernel_places, kernels_kept
 from procure.files.code import code_digest
-from procure.files.write import whole_file
 
 _CODE = Path(__file__).parent.parent
 _WITHOUT_KERNELS = ("errors", "files", "progress", "schemas", "settings", "tables", "text")
@@ -93,78 +89,107 @@ def _beside(path: Path) -> list[Path]:
 
 def compiled_files() -> dict[str, int]:
     """Return how many kernels are kept of each file of procure as it is today."""
-    kept = sum((kernels_kept(place).kernels for place in kernel_places().read), Counter[str]())
-    found = Counter[str]()
-    for name, count in kept.items():
-        file = name.rpartition("-")[0]
-        path = _CODE.joinpath(*file.split(".")).with_suffix(".py")
-        if path.is_file() and kept_under(f"procure.{file}", str(path)) == name:
-            found[file] += count
+    found: dict[str, int] = {}
+    for place in kernel_places().read:
+        for name, count in kernels_kept(place).kernels.items():
+            file = name.rpartition("-")[0]
+            path = _CODE.joinpath(*file.split(".")).with_suffix(".py")
+            if path.is_file() and kept_under(f"procure.{file}", str(path)) == name:
+                found[file] = found.get(file, 0) + count
     return found
 
 
-class KernelCache(NullCache):
-    """What a compiled function reads its code from, and keeps it in: a file for each signature and kind of processor.
+class _Locator(_CacheLocator):
+    """What Numba asks of a place: its path, and what tells one version and one function from another."""
 
-    Numba's own keeps an index beside such files and numbers them: two processes that compile for different signatures
-    at the same time may take the same number, and one then runs the other's code.
+    def __init__(self, function: Any, file: str) -> None:
+        self._py_file = file
+        self._line = function.__code__.co_firstlineno
+        self.name = kept_under(function.__module__, file)
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _Locator:
+        return cls(py_func, py_file)
+
+    def get_cache_path(self) -> str:
+        return str((kernel_places().own or Path("/nonexistent")) / self.name)
+
+    def get_source_stamp(self) -> str:
+        return self.name
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder of a version, and remove those of the versions of its file that were used longest ago."""
+        folder = Path(self.get_cache_path())
+        if not folder.is_dir():
+            folder.mkdir(exist_ok=True)
+            name = self.name.rpartition("-")[0]
+            others = [one for one in folder.parent.glob(f"{name}-*") if one.name.rpartition("-")[0] == name]
+            with contextlib.suppress(OSError):
+                others.sort(key=lambda one: one.stat().st_mtime, reverse=True)
+            for one in others[_MOST_KEPT:]:
+                shutil.rmtree(one, ignore_errors=True)
+
+
+class _Implementation(CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # noqa: RUF012  # as Numba has it
+
+
+class _Files(IndexDataCacheFile):
+    """An index, and a file for each signature, of a name that no other process takes.
+
+    Numba numbers these files: two processes that compile for different signatures at the same time may take the same
+    number, and one then runs the other's code.
     """
 
+    def _data_name(self, number: int) -> str:
+        return f"{Path(self._index_name).stem}.{secrets.token_hex(4)}.nbc"
+
+
+class KernelCache(FunctionCache):
+    """What a compiled function reads its code from, and keeps it in; nothing is looked up before the first call."""
+
+    _impl_class = _Implementation
+
     def __init__(self, function: Any) -> None:
-        """Remember whose code it is; nothing is looked up before the first call."""
-        self._function = function
+        """Remember whose code it is."""
+        self._py_func, self._name = function, repr(function)
+        self.enable()
 
     @functools.cached_property
-    def _folder(self) -> str:
-        return kept_under(self._function.__module__, self._function.__code__.co_filename)
-
-    def _file(self, sig: Any, codegen: Any) -> str:
-        code, cells = self._function.__code__, self._function.__closure__ or ()
-        # Named tuples of several classes may have one name.
-        types = [(one, getattr(one, "instance_class", None)) for one in getattr(sig, "args", sig)]
-        key = types, codegen.magic_tuple(), code.co_code, dumps([one.cell_contents for one in cells])
-        digest = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
-        return f"{code.co_name}-{code.co_firstlineno}.{digest}.nbc"
+    def _places(self) -> list[_Files]:
+        super().__init__(self._py_func)
+        base, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
+        with contextlib.suppress(OSError):  # versions go by when they were last used
+            os.utime(self._cache_path)
+        return [_Files(str(place / stamp), base, stamp) for place in kernel_places().read]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code for a signature; None where there is none, or none that can be read."""
-        target_context.refresh()
-        name = self._file(sig, target_context.codegen())
-        for place in kernel_places().read:
-            with contextlib.suppress(OSError):  # versions go by when they were last used
-                os.utime(place / self._folder)
+        for files in self._places:
+            self._cache_file = files
             with contextlib.suppress(Exception):  # what a full disk cut off raises anything: it is compiled again
-                kept_for, kept = pickle.loads((place / self._folder / name).read_bytes())
-                if kept_for == sig:
-                    return CompileResult._rebuild(target_context, *kept)
+                if (found := super().load_overload(sig, target_context)) is not None:
+                    return found
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the code for a signature, where it can be kept."""
-        if data.library.has_dynamic_globals or not all(one.can_cache for one in data.lifted):
-            return
-        places = kernel_places()
         try:
-            if places.own is None:
-                raise TableError(places.problem)
-            folder = places.own / self._folder
-            if not folder.is_dir():
-                _make_room(folder)
-            with whole_file(folder / self._file(sig, data.codegen), durable=False) as temporary:
-                temporary.write_bytes(dumps((sig, data._reduce())))
+            if kernel_places().own is None:
+                raise TableError(kernel_places().problem)
+            self._cache_file = self._places[-1]
+            try:
+                super().save_overload(sig, data)
+            except (OSError, TableError):
+                raise
+            except Exception:  # an index that was cut off
+                self._cache_file.flush()
+                super().save_overload(sig, data)
         except (OSError, TableError) as error:
             _say_once(str(error))
-
-
-def _make_room(folder: Path) -> None:
-    """Make the folder of a version, and remove those of the versions of its file that were used longest ago."""
-    folder.mkdir(exist_ok=True)
-    name = folder.name.rpartition("-")[0]
-    others = [one for one in folder.parent.glob(f"{name}-*") if one.name.rpartition("-")[0] == name]
-    with contextlib.suppress(OSError):
-        others.sort(key=lambda one: one.stat().st_mtime, reverse=True)
-    for one in others[_MOST_KEPT:]:
-        shutil.rmtree(one, ignore_errors=True)
 
 
 @functools.cache
