@@ -130,7 +130,11 @@ KINDS = {
     "csv": Kind(".csv", lambda path: import_log(path, "csv", columns=COLUMNS, clock="unix")),
     "study": Kind(".toml", load_study),
     "results": Kind(".parquet", lambda path: read_part(path, {})),
-    "surrogate-xgboost": Kind(".zip", lambda path: surrogate.load(path).predict(ROWS), surrogate.SCHEMA),
+    "surrogate-xgboost": Kind(
+        ".zip",
+        lambda path: surrogate.from_archive(read_archive(path, surrogate.SCHEMA), str(path)).predict(ROWS),
+        surrogate.SCHEMA,
+    ),
     "site": Kind(".model", store.load, store.SCHEMA),
     "policy": Kind(".policy", read_policy, POLICY),
     "network": Kind(".network", read_network, NETWORK),
@@ -153,7 +157,7 @@ def whole_files(folder: Path) -> dict[str, Path]:
     row = {f.name: "ok" if f.type == "string" else 1 for f in RESULT}
     write_part(paths["results"], RESULT.empty_table().from_pylist([row] * 9, RESULT), '{"quotes": "x"}', 1.5)
     target = ROWS.sum(axis=1).astype(np.float64)
-    surrogate.Surrogate(1).fit(ROWS, target * 100).save(paths["surrogate-xgboost"])
+    write_archive(paths["surrogate-xgboost"], surrogate.Surrogate(1).fit(ROWS, target * 100).archive())
     jobs = generate(1, n_jobs=300)
     waited = jobs.assign(start_time=jobs["submit_time"] + np.arange(300) % 50)
     waited["end_time"] = waited["start_time"] + waited["run_time"]

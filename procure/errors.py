@@ -54,6 +54,15 @@ def reason(error: Exception) -> str:
 
 
 @contextmanager
+def within(where: str) -> Iterator[None]:
+    """Report what is wrong in here as wrong with a file, a workload or a key: ``where`` stands before the message."""
+    try:
+        yield
+    except TableError as error:
+        raise TableError(f"{where}: {error}") from None
+
+
+@contextmanager
 def argument(name: str) -> Iterator[None]:
     """Report what is wrong with a table or setting in here as wrong with an argument of a public function."""
     try:
@@ -63,13 +72,7 @@ def argument(name: str) -> Iterator[None]:
 
 
 def need(module: str, extra: str = "rl") -> Any:
-    """Import a module of an extra.
-
-    Raises
-    ------
-    TableError
-        It is not installed.
-    """
+    """Import a module of an extra; that it is not installed is an error, which names the extra."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -14,18 +14,9 @@ Item = TypeVar("Item")
 
 @dataclass
 class Step:
-    """Something that takes a while.
+    """Something that takes a while: ``what`` is being done, and how many of ``total`` things, None = unknown, are done.
 
-    Attributes
-    ----------
-    what
-        What is being done: ``resampling the jobs``.
-    total, unit
-        Of how many things it consists, and what one is called; None = unknown.
-    done
-        How many of these are done.
-    began
-        When it began, s, of `time.monotonic`.
+    ``unit`` is what one of these is called; it ``began``, s, by `time.monotonic`.
     """
 
     what: str
@@ -80,13 +71,5 @@ def track(items: Collection[Item], what: str, unit: str) -> Iterator[Item]:
             one.done += 1
 
 
-class _Silent:
-    def __call__(self, *said: object) -> None:
-        """Do nothing."""
-
-    def __repr__(self) -> str:
-        return "silent"
-
-
-silent = _Silent()
-"""What a function is told to call with its notes where nobody listens."""
+def silent(*said: object) -> None:
+    """Do nothing with a note: what a function calls where nobody listens."""

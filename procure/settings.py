@@ -7,6 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
@@ -110,6 +111,11 @@ Money = Annotated[float, BeforeValidator(_money), AfterValidator(_whole_cents)]
 """US$ to the cent; text such as ``"$1,000,000"`` or ``"1.2M"`` is accepted."""
 
 
+def exact_decimal(value: Any) -> Any:
+    """Return a float as the decimal that the user wrote: `str` of it is the shortest text that reads back as it."""
+    return Decimal(str(value)) if isinstance(value, float) and math.isfinite(value) else value
+
+
 StrictNumber = Annotated[float, Field(strict=True)]
 """A number that is written as one: neither true nor text such as ``"1.9"``."""
 
@@ -186,23 +192,10 @@ def problems(error: ValidationError) -> list[str]:
 
 
 def validated(model: type[Model], values: Any, source: str, folder: Path | None = None) -> Model:
-    """Build settings from plain values.
+    """Build settings from plain values, of a TOML file or a command line, which an error calls ``source``.
 
-    Parameters
-    ----------
-    model
-        The kind of settings.
-    values
-        What a TOML file or a command line gave.
-    source
-        What to call it in an error.
-    folder
-        Paths are relative to this folder, and input files must exist in it. None leaves paths alone.
-
-    Raises
-    ------
-    TableError
-        All that is wrong, one line each.
+    Paths are relative to the ``folder``, and input files must exist in it; None leaves paths alone. The error has all
+    that is wrong, one line each.
     """
     try:
         return validate(model, values, folder)
@@ -224,13 +217,7 @@ def complaint(source: str, lines: list[str]) -> str:
 
 
 def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
-    """Read the values of a TOML file, not yet checked.
-
-    Raises
-    ------
-    TableError
-        The file is missing (``hint`` says what it should be) or not TOML (with the line).
-    """
+    """Read the values of a TOML file, not yet checked; of one that is missing ``hint`` says what it should be."""
     try:
         existing_file(path)
     except TableError as error:
@@ -257,12 +244,8 @@ def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
 def merged(values: dict[str, Any], texts: Iterable[str]) -> dict[str, Any]:
     """Put texts such as ``recommend.k=10`` or ``workloads.0.policy="easy"`` into a settings file's values.
 
-    What stands right of the sign is a value as TOML writes it; any other text, and a date or time, is text.
-
-    Raises
-    ------
-    ArgumentError
-        Of ``settings``: a text is no ``key=value``, or its key leads nowhere.
+    What stands right of the sign is a value as TOML writes it; any other text, and a date or time, is text. A text that
+    is no ``key=value``, or whose key leads nowhere, is an `ArgumentError` of ``settings``.
     """
     for text in texts:
         name, sign, given = text.partition("=")

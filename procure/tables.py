@@ -347,10 +347,7 @@ def cell_errors(frame: pd.DataFrame, schema: Schema, source: str = "") -> tuple[
 def read(path: str | Path, schema: Schema) -> pd.DataFrame:
     """Read and check a table: Parquet by its file name or first bytes, else CSV (plain or compressed); ``-`` is stdin.
 
-    Raises
-    ------
-    TableError
-        The file is missing, empty, truncated, not of its kind, or fails `check`.
+    A file that is missing, empty, truncated, not of its kind, or fails `check` is a `TableError`.
     """
     path = existing_file(path)
     try:
@@ -388,13 +385,7 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
 
 
 def check_name(path: str | Path) -> Path:
-    """Return a path whose name says how a table is written.
-
-    Raises
-    ------
-    TableError
-        It ends in none of ``.parquet``, ``.csv``, ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``, ``.csv.zst``.
-    """
+    """Return a path whose name says how a table is written; an error says which names do."""
     path = Path(path)
     if re.search(r"\.(parquet|csv(\.(gz|bz2|xz|zst))?)$", path.name) is None:
         raise TableError(
@@ -404,13 +395,7 @@ def check_name(path: str | Path) -> Path:
 
 
 def write(frame: pd.DataFrame, path: str | Path) -> Path:
-    """Write a table as Parquet or CSV, by its file name: whole or not at all (temporary name, flush, rename).
-
-    Raises
-    ------
-    TableError
-        The name says no format (`check_name`), the folder is missing, the disk is full, or writing is not allowed.
-    """
+    """Write a table as Parquet or CSV, by its file name: whole or not at all, see `procure.files.whole_file`."""
     path = check_name(path)
     with whole_file(path) as temporary:
         if path.suffix == ".parquet":

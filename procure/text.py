@@ -32,13 +32,7 @@ def number(text: str) -> Decimal:
 
 
 def money(text: str) -> float:
-    """Read US$: ``1000000``, ``1_000_000``, ``$1,000,000``, ``USD 6960.50``, ``1.2M``, ``900k``.
-
-    Raises
-    ------
-    ValueError
-        The text is no amount.
-    """
+    """Read US$: ``1000000``, ``1_000_000``, ``$1,000,000``, ``USD 6960.50``, ``1.2M``, ``900k``; else a ValueError."""
     match = _MONEY.fullmatch(text.strip())
     if match is None or (match[1] and match[2]):
         raise ValueError(f"{short(text)} is no amount in US$; write 1000000, $1,000,000 or 1.2M")
@@ -47,13 +41,7 @@ def money(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """Read a length of time: ``3600``, ``90m``, ``2 h``, ``1.5d``, or as `clock_seconds` does.
-
-    Raises
-    ------
-    ValueError
-        The text is no length of time.
-    """
+    """Read a length of time: ``3600``, ``90m``, ``2 h``, ``1.5d``, or as `clock_seconds` does; else a ValueError."""
     if match := _SECONDS.fullmatch(text.strip()):
         length = float(number(match[1]) * TIME_UNITS[match[2] or "s"])
         if not math.isfinite(length):
@@ -63,13 +51,7 @@ def seconds(text: str) -> float:
 
 
 def clock_seconds(text: str) -> float:
-    """Read a length of time as Slurm writes it: ``D-HH:MM:SS``, ``HH:MM:SS``, ``MM:SS``, ``D-HH``, ``D-HH:MM``.
-
-    Raises
-    ------
-    ValueError
-        The text is no such length of time.
-    """
+    """Read a length of time as Slurm writes it: ``D-HH:MM:SS``, ``HH:MM:SS``, ``MM:SS``, ``D-HH``, ``D-HH:MM``."""
     match = _CLOCK.fullmatch(text)
     if match is None:
         raise ValueError(f"{short(text)} is not a length of time such as 8:00:00, 2-00:00:00, 90m, 2h or 1d")
@@ -287,17 +269,7 @@ def toml(value: Any) -> str:
 
 
 def limit_note(kill_at_limit: bool, n_killed: Mapping[str, int], n_jobs: int) -> str:
-    """Say whether jobs ended at their limit, and how many were cut, by policy.
-
-    Parameters
-    ----------
-    kill_at_limit
-        As in `procure.run.simulate`.
-    n_killed
-        How many jobs were cut under each policy.
-    n_jobs
-        In the workload.
-    """
+    """Say whether jobs ended at their limit, and how many of a workload's were cut, ``n_killed`` by policy."""
     if not kill_at_limit:
         return "jobs run on beyond their limit, none is cut (--kill-at-limit ends them there)"
     how_many = ", ".join(f"{n:,}{f' under {policy}' if len(n_killed) > 1 else ''}" for policy, n in n_killed.items())

@@ -10,8 +10,8 @@ import pytest
 from small_study import run, swept
 
 from procure.evaluation.ranking import rank_confidence
+from procure.models.crossfit import ConformalErrors, places
 from procure.models.fluid import backlog_waits
-from procure.models.intervals import ConformalErrors, places
 from procure.recommender import confidence as assessing
 from procure.recommender.confidence import resample_bursts
 from procure.recommender.recommender import recommend

@@ -46,7 +46,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from procure.errors import TableError
-from procure.files import keep_array
+from procure.files import keep_array, read_archive
 from procure.learn.store import read_policy
 from procure.models import surrogate
 from procure.queue_time import store
@@ -68,7 +68,7 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
             print("made anew" if made else "ok", flush=True)
             continue
         else:
-            surrogate.load(path).predict(rows)
+            surrogate.from_archive(read_archive(path, surrogate.SCHEMA), str(path)).predict(rows)
         print("ok", flush=True)
     except TableError as error:
         print(error, flush=True)
@@ -107,7 +107,8 @@ def saved(kind: str, folder: Path) -> Path:
     if kind == "network":
         write_network(path, random_network())
         return path
-    return fitted().save(path)
+    write_archive(path, fitted().archive())
+    return path
 
 
 def policy() -> TrainedPolicy:

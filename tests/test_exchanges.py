@@ -13,7 +13,7 @@ from test_recommend import STUDY
 
 import procure
 from procure.models import Predicted, Surrogate, WorkloadWaits
-from procure.models.intervals import ConformalErrors
+from procure.models.crossfit import ConformalErrors
 from procure.recommender.rank import MOST_SWAPPED, TRIED, confirm_list, is_one_swap_away, ranking_table, try_swaps
 from procure.recommender.recommendation import records
 from procure.recommender.recommender import with_front

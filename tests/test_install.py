@@ -41,21 +41,21 @@ def test_the_search_for_a_policy_names_its_extra(monkeypatch):
 
 def test_either_build_of_xgboost_says_its_version(monkeypatch):
     """The build for CPUs alone has another name; a manifest and a model's error name its version as well."""
-    from procure.files import booster
+    from procure.files import archive
 
     def version(name):
         if name != "xgboost-cpu":
-            raise booster.PackageNotFoundError(name)
+            raise archive.PackageNotFoundError(name)
         return "3.2.0"
 
-    monkeypatch.setattr(booster, "version", version)
-    assert booster.installed_xgboost() == "3.2.0"
+    monkeypatch.setattr(archive, "version", version)
+    assert archive.installed_xgboost() == "3.2.0"
 
 
 def test_manifest_and_report_ask_for_packages_that_are_required_by_that_name():
     """A package that an installation may lack would end a sweep or a report."""
     from procure.reports.sections import PROGRAMS
-    from procure.sweep.manifest import _PACKAGES
+    from procure.sweep.store import _PACKAGES
 
     always = {re.split(r"[\[>=<;]", line)[0] for line in PROJECT["dependencies"] if ";" not in line}
     assert {*_PACKAGES, *PROGRAMS} <= always

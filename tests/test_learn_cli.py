@@ -18,8 +18,8 @@ from procure.learn.store import UNTRAINED, load, read_policy, write_policy
 from procure.policies import catalog
 from procure.run import simulate
 from procure.study import Plan, load_study
-from procure.sweep.manifest import refuse_other_inputs, write_manifest
 from procure.sweep.results import policy_of
+from procure.sweep.store import refuse_other_inputs, write_manifest
 from procure.tables import JOB, read, write
 from procure.window.network import write_network
 

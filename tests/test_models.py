@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
+from procure.files import write_archive
 from procure.models import Surrogate, WorkloadWaits, features, make_case, predict_packages
 from procure.models import crossfit as split_module
 from procure.models.crossfit import correlations, learn
-from procure.models.surrogate import load
+from procure.models.surrogate import from_archive
 from procure.schemas import QUOTE
 from procure.tables import check
 
@@ -104,8 +105,9 @@ def test_it_learns_repeats_and_survives_storage(tmp_path):
     assert found.relative_rmse < 1
     model = Surrogate(seed=3).fit(x, wait)
     assert (model.predict(x) == Surrogate(seed=3).fit(x, wait).predict(x)).all()
-    path = model.save(tmp_path / "model.zip")
-    assert (load(path).predict(x) == model.predict(x)).all()
+    path = tmp_path / "model.zip"
+    write_archive(path, model.archive())
+    assert (from_archive(model.archive(), "it").predict(x) == model.predict(x)).all()
     with zipfile.ZipFile(path) as archive:
         assert archive.namelist() == ["head.json", "arrays.npz", "trees.ubj"]
 

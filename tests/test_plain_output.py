@@ -17,8 +17,7 @@ from procure.errors import ArgumentError, TableError
 from procure.page.gantt import gantt_figure, gantt_text
 from procure.page.html import write_page
 from procure.study import load_study
-from procure.sweep.lock import locked
-from procure.sweep.manifest import refuse_other_inputs
+from procure.sweep.store import locked, refuse_other_inputs
 from procure.text import printable
 
 EVIL = "\x1b]0;owned\x07\x9b31mc1\u202e"

@@ -14,7 +14,7 @@ from small_study import offered, run
 import procure
 from procure.errors import ArgumentError
 from procure.models import Predicted, Surrogate, WorkloadWaits
-from procure.models.intervals import ConformalErrors
+from procure.models.crossfit import ConformalErrors
 from procure.recommender.rank import confirm_list, ranking_table
 from procure.recommender.recommendation import budget_by_category, counts_of, servers_by_type
 from procure.recommender.values import MEAN_WAIT, Criteria, PackageValues

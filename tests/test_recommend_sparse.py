@@ -119,6 +119,6 @@ def test_failed_runs_of_the_sweep_are_counted_with_a_reason(tmp_path):
     rows.loc[0, ["status", "reason"]] = ["failed", "out of luck"]
     counts = {"n_missing": 0, "n_runs_planned": 9, "n_failed": 1, "n_beyond_plan": 0}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("procure.recommender.notes.study_status", lambda plan: counts)
+        patch.setattr("procure.recommender.notes.verify", lambda plan: (counts, []))
         (line,) = about_results(StudyResults(loaded.plan, loaded.policy, rows, loaded.cases))
     assert line.startswith("1 run of the sweep failed") and line.endswith(": out of luck")

@@ -21,8 +21,8 @@ from procure.run import run_prepared, simulate
 from procure.schemas import METRICS
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
-from procure.sweep.shared import share
-from procure.sweep.store import study_status
+from procure.sweep.runner import share
+from procure.sweep.store import verify
 from procure.sweep.trial import simulate_packages
 
 
@@ -115,7 +115,7 @@ def test_wider_sample_reuses_what_is_there(tmp_path, undisturbed):
     summary = run_sweep(plan, "serial")
     assert summary.n_computed == len(undisturbed) - len(undisturbed.iloc[::10])
     pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
-    assert run_sweep(plan, "serial").n_computed == 0 == study_status(plan)["n_missing"]
+    assert run_sweep(plan, "serial").n_computed == 0 == verify(plan)[0]["n_missing"]
     assert [p.name for p in plan.study.folder.rglob("*.parquet")] == ["results.parquet"]
 
 

@@ -20,17 +20,17 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.files import whole_file
+from procure.schemas import RESULT
 from procure.study import load_study
 from procure.sweep import FarmOptions, read_results, run_sweep
-from procure.sweep.batches import batches
 from procure.sweep.connect import job_name, lifetime_arguments, make_cluster
 from procure.sweep.farm import Workers
-from procure.sweep.lock import locked
-from procure.sweep.parts import SCHEMA, write_part
+from procure.sweep.parts import SCHEMA, batches, write_part
 from procure.sweep.pending import MOST_POISON, SweepWork
 from procure.sweep.protocol import Receipt, n_local_workers
 from procure.sweep.run import compute_part
-from procure.sweep.store import fingerprint_text, merge, open_folder, stored, verify
+from procure.sweep.store import fingerprint_text, locked, merge, open_folder, stored, verify
+from procure.tables import check
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_many_workloads_are_cut_into_few_batches(tmp_path, monkeypatch):
     plan = small_plan(tmp_path, batch_size="0", budget="900_000")
     assert {len(batch.rows) for batch in batches(plan, {})[:-1]} == {50}
     assert len(batches(plan, {})) > 4
-    monkeypatch.setattr("procure.sweep.batches.MOST_IN_ALL", 4)
+    monkeypatch.setattr("procure.sweep.parts.MOST_IN_ALL", 4)
     assert len(batches(plan, {})) <= 4
     assert sum(len(batch.rows) for batch in batches(plan, {})) == plan.n_runs
 
@@ -64,11 +64,13 @@ def test_shards_merged_equal_the_whole(tmp_path, undisturbed):
     """Two shards, then a merge: the serial table, in one file; before the second, merge says what is missing."""
     plan = small_plan(tmp_path)
     first = run_sweep(plan, "serial", shard=(0, 2))
-    assert merge(plan)["n_missing"] == plan.n_runs - first.n_computed > 0
+    merge(plan)
+    assert verify(plan)[0]["n_missing"] == plan.n_runs - first.n_computed > 0
     second = run_sweep(plan, "serial", shard=(1, 2))
     assert second.n_computed == plan.n_runs - first.n_computed
     assert run_sweep(plan, "serial", shard=(0, 2)).n_computed == 0
-    assert merge(plan)["n_missing"] == 0
+    merge(plan)
+    assert verify(plan)[0]["n_missing"] == 0
     assert [path.name for path in plan.study.folder.rglob("*.parquet")] == ["results.parquet"]
     pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
 
@@ -93,7 +95,7 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     def refuse(stream, how):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("procure.sweep.lock.fcntl.flock", refuse)
+    monkeypatch.setattr("procure.sweep.store.fcntl.flock", refuse)
     with pytest.raises(TableError, match="this file system has no locks"), locked(small_plan(tmp_path).study):
         pass
 
@@ -162,7 +164,7 @@ def test_a_run_that_kills_its_workers_is_one_row(tmp_path, undisturbed, batch_si
     assert drive(work, {poison}) == killed
     assert work.n_done == plan.n_runs
     assert notes == [f"package {poison} on day under best-fit killed every worker that tried it; recorded as failed"]
-    rows = stored(plan).frame()
+    rows = check(stored(plan).table.to_pandas(), RESULT)
     bad = rows["package_id"] == poison
     assert rows.loc[bad, "reason"].tolist() == ["killed every worker that tried it"]
     pd.testing.assert_frame_equal(rows[~bad], undisturbed[~bad], check_exact=True)

@@ -19,7 +19,7 @@ from procure.errors import TableError
 from procure.study import load_study
 from procure.sweep import FarmOptions
 from procure.sweep.connect import connect, make_cluster
-from procure.sweep.lock import locked_workers
+from procure.sweep.store import locked_workers
 
 # Asks every port, whatever listens there, to make a folder: as a scheduler, a worker and a nanny are asked.
 ATTACK = """

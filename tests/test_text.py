@@ -12,7 +12,7 @@ from procure.errors import TableError
 from procure.objectives.constraints import parse, quantities
 from procure.packages import PackageRules
 from procure.schemas import QUOTE
-from procure.sweep.batches import Batch
+from procure.sweep.parts import Batch
 from procure.tables import check
 from procure.text import MONEY_UNITS, TIME_UNITS, clock_seconds, counted, file_name, listed, money, roughly, seconds
 

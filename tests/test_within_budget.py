@@ -82,7 +82,7 @@ def test_packages_are_those_of_all_counts_whose_whole_order_is_within_the_budget
     """Every count is tried: those that fit and to which no chosen type can be added, and none above the budget."""
     quotes, costs = quotes_of(prices, units), costs_of(tax, percents, rack, by_count)
     rules = PackageRules(rules="published", budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0)
-    rules = with_whole_orders(rules, costs.order)
+    rules = with_whole_orders(rules, costs)
     most = [int(budget * 100 / price) + 1 for price in prices]
     every = np.array(list(itertools.product(*(range(n + 1) for n in most))))[1:]
     fits = {tuple(one) for one in every[orders(every, quotes, costs, rules) <= budget + 1e-6].tolist()}
@@ -112,7 +112,7 @@ def test_no_order_is_above_the_budget_under_discounts_either(
     quotes, costs = quotes_of(prices, units), costs_of(tax, percents, rack, by_count)
     discounts = [{"vendor": "V", "percent": off, "from_count": from_count}]
     rules = PackageRules(budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0, discounts=discounts, maximal=maximal)
-    rules = with_whole_orders(rules, costs.order)
+    rules = with_whole_orders(rules, costs)
     try:
         listed = expand_packages(quotes, rules)[["a", "b", "c"]].to_numpy()
     except TableError as error:
@@ -142,7 +142,7 @@ def test_a_study_keeps_the_whole_order_within_its_budget(tmp_path: Path) -> None
 
 def test_lines_per_rack_need_heights() -> None:
     quotes = quotes_of([100, 100, 100], [1, 1, 1]).drop(columns="rack_units")
-    beside = costs_of(0, [], 500, True).order
+    beside = costs_of(0, [], 500, True)
     with pytest.raises(TableError, match=r"costs\.within_budget: lines per rack need the rack_units .* a has none"):
         rules = PackageRules(rules="published", budget_usd=1000, min_gpu_nodes=0)
         expand_packages(quotes, with_whole_orders(rules, beside))

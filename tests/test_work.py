@@ -18,7 +18,7 @@ from procure.packages.quotes import check_quotes
 from procure.packages.runnable import jobs_left_out, work_of
 from procure.schemas import JOB, NODE
 from procure.study import load_plan, load_study
-from procure.study.work import works_of
+from procure.study.plan import works_of
 from procure.sweep import run_sweep
 from procure.sweep.results import costs_of
 from procure.tables import check

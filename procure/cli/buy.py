@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from procure.cli import common, log_options, study_options
+from procure.cli import common, study_options
 from procure.cli.quotes import CategoryOption, RateOption, offer_reading
 from procure.offers import OfferReading
 from procure.recommender.objections import objections
@@ -29,6 +29,11 @@ from procure.workload.presets import WAIT
 
 _SHOWN = 5
 """Packages that a terminal shows; the report has all."""
+_LOG, _OFFERS = (", ".join(kind.model_fields) for kind in (LogSettings, OfferReading))
+_SetOption = Annotated[
+    list[str] | None,
+    common.set_option(f"How the log is read ({_LOG}), how the offers are ({_OFFERS}), and farm.KEY."),
+]
 
 
 def buy(
@@ -53,13 +58,7 @@ def buy(
         help="Of the offers, e.g. name=Ürün, or of a csv log, e.g. run_time=Elapsed:min. Repeatable.",
     ),
     category: CategoryOption = None,
-    settings: list[str] | None = typer.Option(
-        None,
-        "--set",
-        metavar="KEY=VALUE",
-        help=f"How the log is read ({', '.join(LogSettings.model_fields)}), how the offers are "
-        f"({', '.join(OfferReading.model_fields)}), and farm.KEY. Repeatable.",
-    ),
+    settings: _SetOption = None,
     k: study_options.LengthOption = None,
     farm: study_options.FarmOption = "local",
     out: Path | None = typer.Option(None, metavar="FILE", help="The report; default: RESULTS/NAME/report.html."),
@@ -93,7 +92,7 @@ def buy(
         of_offers = [one for one in texts if one.partition("=")[0].strip() in OfferReading.model_fields]
         how = common.settings_of([one for one in texts if one not in of_offers], LogSettings, log_tz=tz)
         of_log, headings = _columns_of_both(column or [])
-        how = how.model_copy(update={"columns": log_options.columns_of(of_log) or how.columns})
+        how = how.model_copy(update={"columns": common.columns_of(of_log) or how.columns})
         reading = offer_reading(of_offers, rate, headings, category)
         inputs = Inputs(jobs, quotes, budget, how, reading, site, logged_processor)
     steps: dict[str, Any] = {"say": common.note, "note": lambda text: common.note(f"  {text}")}
@@ -101,8 +100,7 @@ def buy(
         done = buy_all(study, inputs, k=k, farm=farm, options=workers, out=out, **steps)
 
     def people() -> None:
-        for line in done.brief():
-            common.echo(line)
+        common.echo(*done.brief())
         shown = done.recommendation.shown().head(_SHOWN)
         common.print_table(shown, common.Format.TABLE, f"The first {len(shown)} packages")
 

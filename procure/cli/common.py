@@ -30,6 +30,7 @@ from procure.workload import Imported, LogSettings, read_log
 from procure.workload.clock import zone
 from procure.workload.log_settings import LogFormat
 from procure.workload.oddities import oddities
+from procure.workload.presets import ColumnMap, parse_column
 from procure.workload.shapes import Shape
 
 
@@ -101,6 +102,11 @@ def in_folder(path: Path | None) -> Path | None:
     return path
 
 
+def set_option(of_what: str) -> Any:
+    """Return the option of settings that have no option of their own; ``of_what`` says which keys there are."""
+    return typer.Option("--set", metavar="KEY=VALUE", help=f"{of_what} Repeatable.")
+
+
 def zone_option(of_what: str) -> Any:
     """Return the option of a time zone."""
     return typer.Option("--tz", callback=checked(zone), help=of_what)
@@ -113,6 +119,17 @@ LogFormatOption = Annotated[
 ]
 PresetOption = Annotated[
     str | None, typer.Option(help="beocat, ccr, eagle, metacentrum, or the path of a preset .toml file.")
+]
+TzOption = Annotated[str | None, zone_option("Zone of times without an offset, e.g. Europe/Berlin.")]
+LogSetOption = Annotated[
+    list[str] | None,
+    set_option(
+        "How a log is read: clock (csv, swf: times are Unix seconds, the log's own seconds, local dates), "
+        "cpus_per_node (of a log that counts nodes only; swf: processors to a node), mem_unit=UNIT:PER (swf; by "
+        "default kB:cpu), cluster (sacct: of a file of several), fields (csv, sacct: the names of the columns of a "
+        "file without a header), strict=true (fail if a row would be dropped), skip_bad_rows=true (count unreadable "
+        "rows)."
+    ),
 ]
 JobsOutOption = Annotated[Path, table_option("The job table to write", "--out")]
 LoggedJobsOption = Annotated[
@@ -155,6 +172,12 @@ def several(texts: Sequence[str] | None, *kinds: Any, under: str = "", **given: 
         said = gone.get(name, nearest(name, legal))
         raise typer.BadParameter(printable(f"{under}{name}: unknown key; {said}"), param_hint="--set")
     return tuple(found)
+
+
+def columns_of(texts: Sequence[str]) -> dict[str, ColumnMap] | None:
+    """Read the mappings of ``--column``; None where there is none."""
+    with bad_option("--column"):
+        return dict(parse_column(text) for text in texts) or None
 
 
 def refuse_set(texts: Sequence[str] | None, why: str, *keys: str) -> None:
@@ -211,14 +234,15 @@ def seconds_of(text: str | None, option: str) -> int:
         return 0 if text is None else round(seconds(text))
 
 
-def echo(text: str, *, err: bool = False, kept: str = "\t") -> None:
-    """Print a line, or lines where ``kept`` has a break; a name in it neither ends the line nor rules the terminal."""
-    typer.echo(printable(text, kept=kept), err=err)
+def echo(*lines: str, err: bool = False, kept: str = "\t") -> None:
+    """Print lines, of more where ``kept`` has a break; a name in one neither ends it nor rules the terminal."""
+    for line in lines:
+        typer.echo(printable(line, kept=kept), err=err)
 
 
-def note(text: str) -> None:
+def note(*lines: str) -> None:
     """Tell the user something that is not the answer: on stderr, so that stdout stays machine-readable."""
-    echo(text, err=True)
+    echo(*lines, err=True)
 
 
 def print_json(document: Any) -> None:
@@ -241,8 +265,7 @@ def tell(
     people: Callable[[], None],
 ) -> None:
     """Print a result: its notes on stderr, then its document as JSON, its table as CSV, or what people read."""
-    for line in notes:
-        note(line)
+    note(*notes)
     if output is Format.JSON:
         print_json(document())
     elif output is Format.CSV:

@@ -22,11 +22,9 @@ JobsArgument = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help=f'One of {", ".join(PatternSettings.model_fields)}; \'by=["user","cpus"]\' is what jobs share, of '
-        "user, cpus, limit, mem, gpus, partition, account; or how a log is read: preset. Repeatable.",
+    common.set_option(
+        f'One of {", ".join(PatternSettings.model_fields)}; \'by=["user","cpus"]\' is what jobs share, of user, cpus, '
+        "limit, mem, gpus, partition, account; or how a log is read: preset."
     ),
 ]
 TzOption = Annotated[str | None, common.zone_option("Zone whose clock the patterns follow, e.g. Europe/Berlin.")]
@@ -57,8 +55,7 @@ def evaluate(
     """
     table, patterns = _read(jobs, settings)
     found = evaluate_forecasts(table, patterns, progress=common.note)
-    for text in found.notes:
-        common.note(text)
+    common.note(*found.notes)
     frame = pd.DataFrame(found.rows)
     common.print_table(frame[_SHOWN] if output is common.Format.TABLE else frame, output)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,13 +23,6 @@ from procure.workload.log_settings import LogSettings
 app = lazy.command_group()
 
 
-class Method(StrEnum):
-    """How a policy is trained."""
-
-    SEARCH = "search"
-    PUBLISHED = "ppo-published"
-
-
 JobsOption = Annotated[Path, typer.Option(help="Job table with Unix times (.parquet, .csv), or a log with dates.")]
 NodesOption = Annotated[Path, typer.Option(help="Node table.")]
 PolicyArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `procure learn train` wrote.")]
@@ -47,11 +39,9 @@ class Published:
 
 def _set_option(*kinds: type) -> Any:
     keys = ", ".join(one.name for kind in kinds for one in dataclasses.fields(kind))
-    return typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help=f"One of {keys}: days is a day, a month, FIRST..LAST as in 2021-05-01..2021-06-03, FIRST.. or ..LAST; or "
-        "how a log is read: preset. Repeatable.",
+    return common.set_option(
+        f"One of {keys}: days is a day, a month, FIRST..LAST as in 2021-05-01..2021-06-03, FIRST.. or ..LAST; or how a "
+        "log is read: preset."
     )
 
 
@@ -62,7 +52,9 @@ def train(
     out: Annotated[
         Path, typer.Option(callback=common.in_folder, help="The trained policy to write, e.g. site.policy.")
     ],
-    method: Method = typer.Option(Method.SEARCH, help="search; or ppo-published (extra rl), which cannot learn."),
+    method: Literal["search", "ppo-published"] = typer.Option(
+        "search", help="search; or ppo-published (extra rl), which cannot learn."
+    ),
     settings: Annotated[list[str] | None, _set_option(DayFilter, Settings, Published)] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -76,14 +68,14 @@ def train(
     procure learn train --jobs jobs.parquet --nodes nodes.csv --set days=2021-03..2021-04 --out a.policy
     """
     wanted, search, published, how = _settings(settings, Settings, Published)
-    if method is Method.SEARCH:
+    if method == "search":
         common.refuse_set(settings, "it belongs to --method ppo-published", "steps", "reward")
     else:
         of_search = ("generations", "processes", "min_jobs", "min_wait")
         common.refuse_set(settings, "it belongs to --method search", *of_search)
     began = time.perf_counter()
     table, servers = common.read_jobs(jobs, how).jobs, read(nodes, NODE)
-    if method is Method.SEARCH:
+    if method == "search":
         policy = learn_policy(table, servers, wanted, search, note=common.note)
         _say_how_far(policy, search)
     else:

@@ -69,8 +69,7 @@ def packages(
             raise typer.BadParameter("a budget is needed, or a study", param_hint="--budget")
         given = common.settings_of(settings, OfOffers)
         table, rules, sweep, notes = read_quotes(source, given.offers), given.packages, given.sweep, []
-    for text in [*notes, *price_notes(table)]:
-        common.note(text)
+    common.note(*notes, *price_notes(table))
     if costs:
         _show_costs(study, table, package or [], out, output)
         return
@@ -87,8 +86,7 @@ def _show_costs(
 ) -> None:
     """Print ranges of the costs over all distinct packages, or the named packages side by side."""
     found = package_costs(study, package_ids, quotes=quotes, note=common.note)
-    for text in found.notes:
-        common.note(text)
+    common.note(*found.notes)
     common.write_to(out, found.packages)
     table = found.table.astype(object)
     if output is common.Format.TABLE:  # each cost in its unit

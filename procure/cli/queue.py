@@ -14,10 +14,7 @@ class Queue(LazyGroup):
         "train": ("queue_train", "Train a model of a site's waits on its job log."),
         "predict": ("queue_predict", "Predict when a job would start if it were submitted now, and say why."),
         "watch": ("queue_predict", "Show your pending jobs and when each may start, again every minute."),
-        "evaluate": (
-            "queue_evaluate",
-            "Judge predictions of a log's waits on splits by time or at random.",
-        ),
+        "evaluate": ("queue_train", "Judge predictions of a log's waits on splits by time or at random."),
     }
 
 

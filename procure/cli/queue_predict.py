@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 import sys
 import time as clock
 from dataclasses import replace
@@ -14,7 +15,7 @@ import typer
 from rich.console import Console
 
 from procure.cli import common
-from procure.cli.queue_options import ModelOption, TzOption, deadline_of
+from procure.errors import TableError
 from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store
@@ -23,8 +24,10 @@ from procure.queue_time.script import read_script
 from procure.queue_time.state import HELD, live_state, read_state
 from procure.settings import LARGEST
 from procure.text import duration, roughly
-from procure.workload.clock import FIRST_DATE, utc_text
+from procure.workload.clock import FIRST_DATE, moment, utc_text
 from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
+
+ModelOption = Annotated[Path, typer.Option("--model", help="A model file of `procure queue train`.")]
 
 
 def predict(
@@ -44,7 +47,7 @@ def predict(
     state: Annotated[Path | None, typer.Option(help="What squeue printed; see the how-to.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Ask squeue now.")] = False,
     what_if: Annotated[bool, typer.Option("--what-if", help="Rank other sizes, times and partitions.")] = False,
-    tz: TzOption = None,
+    tz: common.TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Predict when a job would start if it were submitted now: seconds from now.
@@ -57,8 +60,7 @@ def predict(
     procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt --what-if
     """
     site = store.load(model)
-    given: dict[str, Any] = {"cpus": cpus, "gpus": gpus}
-    given["partition"] = partition or None
+    given: dict[str, Any] = {"cpus": cpus, "gpus": gpus, "partition": partition or None}
     if time is not None:
         with common.bad_option("--time"):
             given["requested_time"] = slurm_limit(time)
@@ -69,8 +71,7 @@ def predict(
     if script is not None:
         asked = read_script(script)
         request = replace(asked.request, **given)
-        for text in asked.notes:
-            common.note(text)
+        common.note(*asked.notes)
     elif cpus is None or time is None:
         raise typer.BadParameter("give --cpus and --time, or a batch script", param_hint="JOB.SH")
     else:
@@ -83,7 +84,7 @@ def predict(
         common.note(f"assuming that it is the end of the model's log{date}; --state or --live gives the present queue")
     elif queue.empty and state is not None:
         common.note(f"{state} lists no jobs: assuming an empty queue at the end of the model's log")
-    seconds = deadline_of(deadline, now, tz)
+    seconds = _deadline(deadline, now, tz)
     if what_if:
         choices = answers.what_if(site, request, queue, seconds, now)
         shown = _choices(choices, deadline is not None) if output is common.Format.TABLE else choices
@@ -92,10 +93,22 @@ def predict(
     said = answers.predict_queue(site, request, queue, now=now, deadline=seconds)
     if output is common.Format.TABLE:
         _print_answer(said)
-    elif output is common.Format.CSV:
-        common.print_record(said | {name: " ".join(said[name]) for name in ("because", "caution")}, output)
-    else:
-        common.print_record(said, output)
+        return
+    if output is common.Format.CSV:
+        said |= {name: " ".join(said[name]) for name in ("because", "caution")}
+    common.print_record(said, output)
+
+
+def _deadline(text: str | None, now: int, tz: str | None) -> float | None:
+    """Read a deadline as seconds from now: a duration, or a moment."""
+    if text is None:
+        return None
+    if re.match(r"\d{4}-\d{2}-\d{2}", text):
+        seconds = moment(text, tz or "UTC") - now
+        if seconds <= 0:
+            raise TableError(f"the deadline {text} has passed; a later one is needed")
+        return float(seconds)
+    return float(common.seconds_of(text, "--deadline"))
 
 
 def _choices(choices: pd.DataFrame, deadline: bool) -> pd.DataFrame:
@@ -137,14 +150,9 @@ def _print_answer(said: dict[str, Any]) -> None:
     common.echo(f"  9 in 10 such jobs: {_between(said, 90)}")
     if said["p_before_deadline"] is not None:
         common.echo(f"  Chance of a start by the deadline: {said['p_before_deadline']:.0%}")
-    for sentence in said["because"]:
-        common.echo(sentence)
+    common.echo(*said["because"])
     for sentence in said["caution"]:
         common.echo(f"Careful: {sentence}")
-
-
-def _so_far(waited: float) -> str:
-    return roughly(waited) if waited >= 2.5 else "just now"
 
 
 def _between(said: Any, share: int) -> str:
@@ -179,8 +187,12 @@ def watch(
         whole, now = _state(state, state is None, None, held=True)
         assert whole is not None
         queue, held = whole[whole["state"] != HELD], whole[(whole["state"] == HELD) & (whole["user"] == who)]
+        # They do not compete yet: a row of each has its reason, and no wait.
+        held = held[["job_id", "requested_time", "partition", "reason"]].assign(
+            cpus=held["n_nodes"] * held["cpus_per_node"]
+        )
         waits = room.pending_waits(site, queue, who, now, _SHOWN if people else None)
-        jobs = pd.concat([waits, _held_rows(held)], ignore_index=True)
+        jobs = pd.concat([waits, held], ignore_index=True)
         if people:
             console.clear()  # nothing where stdout is no terminal
             common.print_table(_readable(jobs.head(_SHOWN)), output, f"pending jobs of {who}: {len(jobs) or 'none'}")
@@ -195,19 +207,12 @@ def watch(
         clock.sleep(_EVERY)
 
 
-def _held_rows(held: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each job that does not compete yet, with its reason and without a wait."""
-    cpus = held["n_nodes"] * held["cpus_per_node"]
-    return held[["job_id", "requested_time", "partition", "reason"]].assign(cpus=cpus)
-
-
 def _readable(jobs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for job in jobs.to_dict("records"):
-        known = "waited" in job and job["waited"] == job["waited"]
-        range_ = _between(job, 90) if known else job["reason"]
-        begin = [job["job_id"], job["cpus"], _limit(job["requested_time"]), job["partition"]]
-        rows.append(
-            [*begin, _so_far(job["waited"]) if known else "", roughly(job["median"]) if known else "held", range_]
-        )
+        answer = ["", "held", job.get("reason")]
+        if "waited" in job and job["waited"] == job["waited"]:
+            so_far = roughly(job["waited"]) if job["waited"] >= 2.5 else "just now"
+            answer = [so_far, roughly(job["median"]), _between(job, 90)]
+        rows.append([job["job_id"], job["cpus"], _limit(job["requested_time"]), job["partition"], *answer])
     return pd.DataFrame(rows, columns=["job", "CPUs", "limit", "partition", "waited", "may start in", "9 in 10"])

@@ -55,9 +55,7 @@ def check_(
     ignore: list[str] | None = typer.Option(
         None, metavar="CELL", help="A cell whose text you read, and that changes no price. Repeatable."
     ),
-    settings: list[str] | None = typer.Option(
-        None, "--set", metavar="KEY=VALUE", help=f"Of a study's [offers]: {_KEYS}. Repeatable."
-    ),
+    settings: Annotated[list[str] | None, common.set_option(f"Of a study's [offers]: {_KEYS}.")] = None,
     out: Annotated[Path | None, common.table_option("Write the quote table that was read")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -81,8 +79,7 @@ def check_(
     table = found.quotes
     common.write_to(out, table, "the servers, without the order's other lines," if found.lines else "")
     summary = summarise_quotes(table)
-    for text in price_notes(table):
-        common.note(text)
+    common.note(*price_notes(table))
     if output is common.Format.JSON:
         common.print_json(_document(found) | {"categories": summary.to_dict(orient="records")})
         return
@@ -139,7 +136,7 @@ def _document(found: QuoteFile) -> dict[str, object]:
             asdict(line) | {"usd": float(line.usd), "percent": None if line.percent is None else float(line.percent)}
             for line in found.lines
         ],
-        "problems": [one.to_dict() for one in found.findings],
+        "problems": [asdict(one) for one in found.findings],
     }
 
 

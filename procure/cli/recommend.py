@@ -94,8 +94,7 @@ def _award(done: Recommendation) -> AwardMatrix | None:
     except TableError as error:  # the list stands without it
         common.note(f"award: {error}")
         return None
-    for line in scored.notes:
-        common.note(line)
+    common.note(*scored.notes)
     return scored
 
 
@@ -127,8 +126,7 @@ def _print(done: Recommendation, scored: AwardMatrix | None) -> None:
     common.print_table(budget_by_category(bought, quotes), common.Format.TABLE, f"Budget by category{mean}")
     if scored is not None:
         common.print_table(scored.shown(), common.Format.TABLE, scored.title)
-        for line in scored.sentences():
-            common.echo(line)
+        common.echo(*scored.sentences())
 
 
 def compare_rent(
@@ -200,14 +198,12 @@ def what_if(
         )
     if output is not common.Format.TABLE:
         common.print_table(found.table, output)
-        for line in found.warnings:
-            common.note(line)
+        common.note(*found.warnings)
         return
     common.print_table(found.shown(), output, found.title)
     if found.waits is not None:
         site_options.print_waits(found.waits)
-    for line in found.notes:
-        common.echo(line)
+    common.echo(*found.notes)
 
 
 def explain(
@@ -236,8 +232,7 @@ def explain(
 
 
 def _print_explanation(explanation: Explanation) -> None:
-    for line in explanation.lines():
-        common.echo(line)
+    common.echo(*explanation.lines())
     for one in explanation.packages:
         if len(one.marginal):
             shown = one.marginal.head(_SHOWN)[["type", "usd", "saved_seconds", "saved_per_1000_usd", "more_jobs"]]

@@ -19,11 +19,6 @@ app = command_group()
 ConfigOption = Annotated[Path, typer.Option("--config", help="The service's config.toml, of `procure serve init`.")]
 
 
-@app.callback()
-def serve() -> None:
-    """Queue times for a cluster's users: collect, keep a model fresh, answer, be judged in public."""
-
-
 @app.command()
 def init(folder: Annotated[Path, typer.Option("--dir", help="The service's folder; made if need be.")]) -> None:
     """Write config.toml, a systemd unit, a submission filter, an Open OnDemand widget, a proxy's lines.

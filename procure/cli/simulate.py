@@ -33,14 +33,10 @@ NodesOption = Annotated[
 ]
 
 
-def _speed(text: str) -> None:
-    exact_speed(text, "logged speed")
-
-
 SpeedOption = Annotated[
     str | None,
     typer.Option(
-        callback=common.checked(_speed),
+        callback=common.checked(lambda text: exact_speed(text, "logged speed")),
         help="Speed of the logged system, in the unit of the nodes' speed; none = ratio 1.0.",
     ),
 ]

@@ -55,8 +55,7 @@ def collect_command(
     with common.bad_option("--from / --to"):
         lines = shell_lines(str(out), begin, end)
     if not run:
-        for line in lines:
-            common.echo(line)
+        common.echo(*lines)
         return
     failed = collect(out, begin, end)
     for line in failed:
@@ -137,9 +136,6 @@ def check(
     checked = pd.concat(checks, ignore_index=True)
     for one in checks:
         common.note(verdict(one))
-    if output is common.Format.JSON:
-        common.print_json(checked.to_dict(orient="records"))
-        return
     seconds = dict.fromkeys(("logged_p90", "simulated_p90", "mean_error"), "s")
     common.print_table(checked, output, f"{jobs.name} under {', '.join(names)} on {site}/{NODES}", seconds)
 

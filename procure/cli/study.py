@@ -36,9 +36,9 @@ def init(
     ),
     jobs: Annotated[Path | None, typer.Option(help="The job table to replay; without, jobs are made up.")] = None,
     tz: Annotated[str | None, common.zone_option("Zone of the days.")] = None,
-    settings: list[str] | None = typer.Option(
-        None, "--set", metavar="KEY=VALUE", help="How the offers are read, as in `procure quotes check`. Repeatable."
-    ),
+    settings: Annotated[
+        list[str] | None, common.set_option("How the offers are read, as in `procure quotes check`.")
+    ] = None,
     column: ColumnOption = None,
 ) -> None:
     """Write a study file that shows every setting with its default; never over an existing file.
@@ -71,8 +71,7 @@ def init(
         said = say_size(study_options.load(path))
     except TableError as error:
         said = f"careful: {error}"
-    for line in (f"wrote {path}", said, f"next: procure study check {path}"):
-        common.note(line)
+    common.note(f"wrote {path}", said, f"next: procure study check {path}")
 
 
 @app.command("check")
@@ -95,11 +94,9 @@ def check_(
     plan, size = check_study(path, settings or ())
     study_options.say_made_up(plan.study)
     loaded, missing = plan.study, gpu_models(plan)
-    for text in [*study_notes(plan), say_size(loaded, size)]:
-        common.note(text)
+    common.note(*study_notes(plan), say_size(loaded, size))
     costs = _rule_costs(loaded)
-    for text in gpu_notes(plan, missing):
-        common.note(text)
+    common.note(*gpu_notes(plan, missing))
     workloads, policies = [each.name for each in loaded.workloads], list(loaded.simulate.policies)
     people = output is not common.Format.JSON
     record = {
@@ -156,8 +153,7 @@ def status(
         store.merge(plan, common.note)
     counts, problems = store.verify(plan)
     common.print_record(counts | {"n_problems": len(problems)}, output, str(path))
-    for problem in problems:
-        common.note(problem)
+    common.note(*problems)
     if counts["n_missing"]:
         common.note(f"run the shards again, or: procure sweep {path}")
     if problems:

@@ -24,11 +24,9 @@ from procure.text import be, listed
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="A study file.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="A setting in place of the study's, as TOML writes it: recommend.k=10, "
-        "'workloads.0.policy=\"easy\"'; paths are relative to the study. Repeatable.",
+    common.set_option(
+        "A setting in place of the study's, as TOML writes it: recommend.k=10, 'workloads.0.policy=\"easy\"'; paths "
+        "are relative to the study."
     ),
 ]
 WorkloadOption = Annotated[

@@ -21,12 +21,11 @@ from procure.study import Study
 from procure.study.check import plan_size, say_size
 from procure.sweep import FarmOptions, Plan, load_plan, run_sweep
 from procure.sweep.protocol import n_local_workers
-from procure.sweep.store import study_status
+from procure.sweep.store import verify
 from procure.text import counted
 
 OF_RUN = 600
 """Bytes of a worker's own for each job of its workload, under a policy that keeps most."""
-_OF_SWEEP, _OF_FORWARD = ("truth", "rule", "hit_threshold"), ("cut",)
 
 
 def sweep(
@@ -63,8 +62,7 @@ def sweep(
         else:
             _search(study, farm, workers, None, output)
         return
-    for text in plan.notes:
-        common.note(text)
+    common.note(*plan.notes)
     if dry_run:
         common.print_record(_planned(plan), output, f"{path} would compute:")
         return
@@ -98,7 +96,8 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def _planned(plan: Plan) -> dict[str, Any]:
-    status = study_status(plan, common.note)
+    status, problems = verify(plan)
+    common.note(*(f"careful: {text}" for text in problems))
     return {
         "n_packages": len(plan.packages),
         "n_distinct": int(plan.packages["distinct"].sum()),
@@ -232,15 +231,14 @@ def evaluate(
     """
     study = study_options.load(path, settings)
     if ahead:
-        common.refuse_given(context, "--forward does not use it", *_OF_SWEEP)
+        common.refuse_given(context, "--forward does not use it", "truth", "rule", "hit_threshold")
         common.show(forward(study, cut, note=common.note), output)
         return
-    common.refuse_given(context, "it belongs to --forward", *_OF_FORWARD)
+    common.refuse_given(context, "it belongs to --forward", "cut")
     found = evaluate_study(study, truth=truth, rule=rule, hit_threshold=hit_threshold, note=common.note)
 
     def people() -> None:
-        for line in found.verdict():
-            common.echo(line)
+        common.echo(*found.verdict())
         for title, table in found.shown().items():
             common.print_table(table, output, title)
 

@@ -156,7 +156,6 @@ def worth(
 
     def people() -> None:
         common.print_table(found.table, output, found.title)
-        for line in found.notes:
-            common.echo(line)
+        common.echo(*found.notes)
 
     common.tell(output, (), lambda: document, found.table, people)

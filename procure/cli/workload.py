@@ -8,18 +8,21 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import common, lazy, log_options
+from procure.cli import common, lazy
+from procure.files import memory
 from procure.page.names import head
 from procure.settings import LAST_SEED, MOST_COUNTED
 from procure.sweep.choose_days import DayRule, Probe, choose_days
 from procure.tables import clock_of, write
 from procure.text import counted
 from procure.workload import (
+    Imported,
     LogSettings,
     describe,
     generate,
     merge,
     overview,
+    read_log,
     scale_load,
     slice_day,
     slice_times,
@@ -27,11 +30,17 @@ from procure.workload import (
 from procure.workload.clock import day_bounds, moment, utc_text
 from procure.workload.days import Rule
 from procure.workload.generate import MOST_JOBS
+from procure.workload.presets import load_preset
 from procure.workload.read_sacct import sacct_command
 from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
 from procure.workload.studies import generate_jobs
 
 app = lazy.command_group()
+
+_COLUMN_HELP = (
+    "csv: where a field of the job table comes from. Units of memory: B kB KiB MB MiB GB GiB TB TiB; of time: us "
+    "ms s min h d; of CPUs, GPUs: milli. PER: node, job or cpu. wait=COLUMN is the wait before the start. Repeatable."
+)
 
 
 @app.command("import")
@@ -40,8 +49,8 @@ def import_(
     log_format: common.LogFormatOption = None,
     preset: common.PresetOption = None,
     tz: Annotated[str | None, common.zone_option("Zone of dates without an offset, e.g. America/Chicago.")] = None,
-    settings: log_options.SetOption = None,
-    column: list[str] | None = typer.Option(None, metavar="FIELD=COLUMN[:UNIT[:PER]]", help=log_options.COLUMN_HELP),
+    settings: common.LogSetOption = None,
+    column: list[str] | None = typer.Option(None, metavar="FIELD=COLUMN[:UNIT[:PER]]", help=_COLUMN_HELP),
     keep_unfinished: bool = typer.Option(
         False, "--keep-unfinished", help="Keep jobs that never started or have not ended."
     ),
@@ -67,9 +76,9 @@ def import_(
         return
     if log is None:
         raise typer.BadParameter("a log is needed", param_hint="LOG")
-    columns = log_options.columns_of(column or [])
+    columns = common.columns_of(column or [])
     how = common.settings_of(settings, LogSettings, format=log_format, preset=preset, log_tz=tz, columns=columns)
-    imported = log_options.import_log(log, how, keep_unfinished)
+    imported = _import_log(log, how, keep_unfinished)
     jobs = imported.jobs
     if out is not None:
         write(jobs, out)
@@ -94,6 +103,14 @@ def import_(
     for text in others:
         common.echo(f"  {text}")
     common.echo(f"wrote {out}" if out else "nothing written: no --out")
+
+
+def _import_log(log: Path, how: LogSettings, keep_unfinished: bool = False) -> Imported:
+    """Read a raw log; what its format is, its first lines tell where no option does."""
+    with common.bad_option("--preset"):
+        how.preset is None or load_preset(how.preset)
+    common.note_memory(log, memory.OF_LOGGED)
+    return read_log(log, how, keep_unfinished=keep_unfinished, shape="tasks")
 
 
 @app.command("describe")

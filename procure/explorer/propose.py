@@ -13,8 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from procure.errors import TableError
 from procure.explorer.candidates import Candidates, Observations, spread
-from procure.models import Surrogate
-from procure.models.features import features
+from procure.models import Surrogate, features
 from procure.packages.space import rows_in
 
 _LENGTHS = (0.35, 0.7, 1.4)

@@ -1,9 +1,15 @@
 """How are files read and written, so that none is half, misread, or larger than it seems?"""
 
-from procure.files.archive import Archive, read_archive, write_archive
-from procure.files.booster import installed_xgboost, load_booster
+from procure.files.archive import (
+    Archive,
+    installed_xgboost,
+    keep,
+    keep_array,
+    load_booster,
+    read_archive,
+    write_archive,
+)
 from procure.files.code import code_digest
-from procure.files.kept import keep, keep_array
 from procure.files.read import (
     as_utf8,
     check_parquet,
@@ -18,22 +24,7 @@ from procure.files.read import (
 from procure.files.write import whole_file
 
 __all__ = [
-    "Archive",
-    "as_utf8",
-    "check_parquet",
-    "code_digest",
-    "damage_of",
-    "existing_file",
-    "from_json",
-    "installed_xgboost",
-    "is_file",
-    "is_parquet",
-    "keep",
-    "keep_array",
-    "load_booster",
-    "read_archive",
-    "read_bytes",
-    "read_rows",
-    "whole_file",
-    "write_archive",
-]
+    "Archive", "as_utf8", "check_parquet", "code_digest", "damage_of", "existing_file", "from_json",
+    "installed_xgboost", "is_file", "is_parquet", "keep", "keep_array", "load_booster", "read_archive",
+    "read_bytes", "read_rows", "whole_file", "write_archive",
+]  # fmt: skip

@@ -1,26 +1,31 @@
 """A fitted model's file: a zip with a JSON head, NumPy arrays without pickles, and trees as UBJSON.
 
-Nothing in it can execute code when it is read, and a digest tells whether it is what was written.
+Nothing in it can execute code when it is read, and a digest tells whether it is what was written. What is computed once
+is kept in such files, too, with a digest of all that it was computed from.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from procure._version import __version__
 from procure.errors import TableError
+from procure.files.code import code_digest
 from procure.files.read import UNPACKED_BYTES, UNPACKED_RATIO
 from procure.files.write import whole_file
 
+Made = TypeVar("Made")
 _WRITER = "written_by"
 """The head's key of the version of procure that wrote the file, for those who cannot read it."""
 
@@ -35,15 +40,7 @@ class Archive:
 
 
 def write_archive(path: str | Path, archive: Archive) -> None:
-    """Write an archive, whole or not at all; the same content is the same bytes.
-
-    Raises
-    ------
-    TableError
-        The file cannot be written.
-    ValueError
-        An array holds Python objects.
-    """
+    """Write an archive, whole or not at all; the same content is the same bytes. Arrays hold no Python objects."""
     packed = io.BytesIO()
     for name, array in archive.arrays.items():
         if array.dtype.hasobject:
@@ -115,3 +112,75 @@ def _check_unpacked(file: zipfile.ZipFile, path: Path) -> None:
         raise TableError(
             f"{path}: unpacks to {unpacked:,} bytes; a model file of this size, to {most:,} at most; train it again"
         )
+
+
+def keep(
+    folder: Path | None,
+    name: str,
+    inputs: Sequence[object],
+    make: Callable[[], Made],
+    pack: Callable[[Any], Archive],
+    unpack: Callable[[Archive], Any],
+    schema: str = "kept-arrays-1",
+) -> Made:
+    """Return what was kept of the same inputs (arrays, and what `repr` writes in full), or make it and keep it.
+
+    No folder, or one that cannot be written, keeps nothing, nor is None kept. What was kept under the name of other
+    inputs, by other code of the module of ``make`` or of what that imports, or cannot be unpacked, is replaced.
+    """
+    if folder is None:
+        return make()
+    digest = hashlib.sha256(code_digest(make.__module__).encode())
+    for one in inputs:
+        if isinstance(one, np.ndarray):
+            digest.update(f"\n{one.dtype} {one.shape} ".encode() + np.ascontiguousarray(one).tobytes())
+        else:
+            digest.update(f"\n{one!r}".encode())
+    path = folder / f"{name}.zip"
+    with contextlib.suppress(TableError, KeyError, ValueError, TypeError):
+        found = read_archive(path, schema)
+        if found.head["digest"] == digest.hexdigest():
+            return unpack(found)
+    made = make()
+    if made is not None:
+        # Results may be another user's, in a folder that only they can write to: then nothing is kept.
+        with contextlib.suppress(TableError, OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            packed = pack(made)
+            head = {**packed.head, "schema": schema, "digest": digest.hexdigest()}
+            write_archive(path, Archive(head, packed.arrays, packed.trees))
+    return made
+
+
+def keep_array(folder: Path | None, name: str, inputs: Sequence[object], make: Callable[[], Made]) -> Made:
+    """Do as `keep` with an array."""
+    return keep(folder, name, inputs, make, lambda one: Archive({}, {"kept": one}), lambda kept: kept.arrays["kept"])
+
+
+def load_booster(content: bytes, source: str) -> Any:
+    """Return the `xgboost.Booster` that some bytes hold, trusted as XGBoost trusts them: load only models of your own.
+
+    That they are damaged, or another version wrote them, is an error, which calls them ``source``.
+    """
+    import xgboost
+
+    found = xgboost.Booster({"nthread": 1, "verbosity": 0})
+    try:
+        found.load_model(bytearray(content))
+        found.save_config()  # makes XGBoost look at its settings now
+    except (ValueError, OverflowError):  # XGBoost's own error is a ValueError
+        raise TableError(
+            f"{source}: the model file is damaged, or written by another XGBoost than {installed_xgboost()}; "
+            "train it again"
+        ) from None
+    return found
+
+
+def installed_xgboost() -> str:
+    """Return the version of XGBoost, whichever of its builds is installed."""
+    for name in ("xgboost", "xgboost-cpu"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "of unknown version"

@@ -56,12 +56,8 @@ def kernel_places() -> KernelPlaces:
 
     ``PROCURE_CACHE`` names the folder: the user's own, or one that belongs to root or to the owner of procure's code
     and that nobody else can write, which is read; what is missing there is kept in the user's own. Without the
-    variable it is a folder below ``NUMBA_CACHE_DIR``, else `user_cache`.
-
-    Raises
-    ------
-    TableError
-        ``PROCURE_CACHE`` names a folder that cannot be made, or in which others could put code of theirs.
+    variable it is a folder below ``NUMBA_CACHE_DIR``, else `user_cache`. A folder of ``PROCURE_CACHE`` that cannot be
+    made, or in which others could put code of theirs, is an error.
     """
     named, numba = os.environ.get(VARIABLE, ""), os.environ.get("NUMBA_CACHE_DIR", "")
     return _places(named, Path(numba).absolute() / "procure" if numba else user_cache())
@@ -85,13 +81,7 @@ def _places(named: str, default: Path) -> KernelPlaces:
 
 
 def prepare_site(folder: Path) -> None:
-    """Make a folder of kernels that every user can read and only this one can write, now and what is put there.
-
-    Raises
-    ------
-    TableError
-        It cannot be made or written, or is not this user's.
-    """
+    """Make a folder of kernels that every user can read and only this one can write, now and what is put there."""
     os.umask(0o022)
     try:
         (folder / "kernels").mkdir(parents=True, exist_ok=True)

@@ -17,20 +17,10 @@ _COUNTED = re.compile(r"\s*\d+\s*[x×*]\s*\S")
 
 @functools.lru_cache(4096)
 def pools_of(text: str, gpus: int) -> tuple[Pool, ...]:
-    """Return the pools of a node in the order in which its ``gpu_type`` names them.
+    """Return the pools of a node or a quote with so many ``gpus``, in the order in which its ``gpu_type`` names them.
 
-    Parameters
-    ----------
-    text
-        A node's or a quote's ``gpu_type``. Without a ``+`` all its GPUs are of this model.
-    gpus
-        How many GPUs it has.
-
-    Raises
-    ------
-    TableError
-        A part is no number with a model, a model stands twice, the numbers do not add up to ``gpus``, or a number
-        stands before one model alone.
+    Without a ``+`` all its GPUs are of this model. A part that is no number with a model, a model that stands twice,
+    numbers that do not add up to ``gpus``, and a number before one model alone are errors.
     """
     pools = named_pools(text)
     if "+" not in text:
@@ -56,11 +46,6 @@ def named_pools(text: str) -> tuple[Pool, ...]:
     return pools
 
 
-def pools_text(pools: Sequence[Pool]) -> str:
-    """Write pools as `pools_of` reads them; one is its model alone."""
-    return pools[0][0] if len(pools) == 1 else " + ".join(f"{n}x {name}" for name, n in pools)
-
-
 def joined_pools(pools: Sequence[Pool]) -> tuple[int, str]:
     """Return the GPUs and the ``gpu_type`` of a node whose pools a scheduler names; "" where one has no plain name.
 
@@ -73,8 +58,10 @@ def joined_pools(pools: Sequence[Pool]) -> tuple[int, str]:
         spelled.setdefault(key, name)
         numbers[key] = numbers.get(key, 0) + n
     named = [(spelled[key], n) for key, n in numbers.items() if n]
-    plain = len(named) == 1 or all(re.fullmatch(r"[^\s+|=][^+|=]*", name) for name, _ in named)
-    return sum(numbers.values()), pools_text(named) if named and plain else ""
+    if len(named) == 1:
+        return sum(numbers.values()), named[0][0]
+    plain = all(re.fullmatch(r"[^\s+|=][^+|=]*", name) for name, _ in named)
+    return sum(numbers.values()), " + ".join(f"{n}x {name}" for name, n in named) if plain else ""
 
 
 def models_of(text: str) -> frozenset[str]:

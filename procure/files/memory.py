@@ -59,10 +59,7 @@ def jobs_in(path: Path) -> int:
 def lacking(what: str, n: int, each: int, remedy: str, processes: int = 1) -> str | None:
     """Say that processes with ``n`` jobs each, of so many bytes, need more memory than is free; None = they do not.
 
-    Raises
-    ------
-    TableError
-        They need more than there is, by far.
+    That they need more than there is, by far, is an error.
     """
     free, total = memory_there()
     need = processes * (OF_PROCESS + n * each)

@@ -17,19 +17,10 @@ _ERRNO = re.compile(r"\[errno (\d+)\]")
 
 @contextlib.contextmanager
 def whole_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
-    """Give a temporary file to write to, which becomes ``path`` only when the block ends without error.
+    """Give a temporary file to write to, which takes the place of ``path`` only when the block ends without error.
 
-    Parameters
-    ----------
-    path
-        Where the file is to be; a file of that name is replaced.
-    durable
-        Flush the file to the disk before it is renamed, so that it outlives a power cut.
-
-    Raises
-    ------
-    TableError
-        The folder is missing, the disk is full, or writing is not allowed.
+    A ``durable`` one is flushed to the disk before it is renamed, so that it outlives a power cut. A missing folder, a
+    full disk, and that writing is not allowed are errors.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{path.suffix}")

@@ -1,17 +1,10 @@
 """Models that predict a package's mean wait from what it holds, learnt from simulated packages."""
 
-from procure.models.case import WorkloadWaits, make_case, pool_workloads
+from procure.models.case import FEATURE_SETS, WorkloadWaits, features, make_case, pool_workloads
 from procure.models.crossfit import Predicted, predict_packages
-from procure.models.features import FEATURE_SETS, features
 from procure.models.surrogate import Surrogate
 
 __all__ = [
-    "FEATURE_SETS",
-    "Predicted",
-    "Surrogate",
-    "WorkloadWaits",
-    "features",
-    "make_case",
-    "pool_workloads",
+    "FEATURE_SETS", "Predicted", "Surrogate", "WorkloadWaits", "features", "make_case", "pool_workloads",
     "predict_packages",
-]
+]  # fmt: skip

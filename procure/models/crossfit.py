@@ -3,19 +3,80 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import root_mean_squared_error as rmse
 
 from procure.errors import TableError
 from procure.files import Archive, keep
 from procure.models.case import WorkloadWaits
-from procure.models.intervals import ConformalErrors
 from procure.models.surrogate import SCHEMA, Surrogate, from_archive
 from procure.progress import track
+
+BORDERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Quantiles of the predicted wait that separate the groups of errors: finer where a purchase is decided."""
+FEWEST_PER_GROUP = 40
+"""Fewest errors per group, so that a 90 % range does not hang on one of them."""
+SHARE = 0.9
+"""Share of the truths that a range is to hold."""
+
+
+def places(n: int) -> tuple[int, int]:
+    """Return which of n sorted errors bound the next one with the probability `SHARE`, counted from 0.
+
+    The next of n + 1 exchangeable values lies between the ⌊(n + 1)(1 − SHARE)/2⌋-th and the ⌈(n + 1)(1 + SHARE)/2⌉-th
+    of the others with at least this probability; of too few they are the smallest and the largest (Vovk, Gammerman and
+    Shafer 2005, chapter 2).
+    """
+    low = math.floor(round((n + 1) * (1 - SHARE) / 2, 9)) - 1
+    high = math.ceil(round((n + 1) * (1 + SHARE) / 2, 9)) - 1
+    return max(low, 0), min(high, n - 1)
+
+
+@dataclass(frozen=True)
+class ConformalErrors:
+    """How far off predictions were, kept apart by how long a wait was predicted.
+
+    ``at`` are predicted waits, s, of packages whose truth is known and that the model had not seen; ``ratio`` is (truth
+    + 1 s) / (prediction + 1 s) of each.
+    """
+
+    at: np.ndarray
+    ratio: np.ndarray
+
+    @cached_property
+    def groups(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Inner borders between groups of predicted wait, s, and the sorted ratios of each group."""
+        ranked, last, cuts = np.sort(self.at), 0, []
+        for share in BORDERS:
+            cut = int(share * len(ranked))
+            if min(cut - last, len(ranked) - cut) >= FEWEST_PER_GROUP:
+                last = cut
+                cuts.append(cut)
+        # Equal predictions stay together, so groups may become fewer.
+        borders = np.unique(ranked[cuts])
+        borders = borders[borders > ranked[0]]
+        of = np.searchsorted(borders, self.at, side="right")
+        return borders, [np.sort(self.ratio[of == g]) for g in range(len(borders) + 1)]
+
+    def interval(self, wait: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the range, s, that holds the true wait of 90 % of the packages predicted alike; NaN gives NaN.
+
+        It holds in each group of predicted waits (Mondrian conformal prediction) as far as the packages asked about
+        are like those that were simulated.
+        """
+        borders, groups = self.groups
+        bounds = np.array([ratios[list(places(len(ratios)))] for ratios in groups])
+        of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
+        low, high = (np.maximum((wait + 1) * bounds[of, end] - 1, 0.0) for end in (0, 1))
+        return low, high
+
 
 WORTH = 0.95
 """A model's error must be below this share of a constant's: nearer to it, the difference may be luck of the folds."""
@@ -96,7 +157,7 @@ def cross_validate(x: np.ndarray, wait: np.ndarray, folds: int = 5, seed: int = 
         for fold in track(range(folds), f"learning from {n:,} simulated packages", "fold"):
             held = dealt == fold
             predicted[held], constant[held] = next(models).predict(x[held]), wait[~held].mean()
-            rows.append((fold + 1, int((~held).sum()), int(held.sum()), rmse(predicted[held], wait[held])))
+            rows.append((fold + 1, int((~held).sum()), int(held.sum()), rmse(wait[held], predicted[held])))
         model = next(models)
     errors = (wait + 1) / (predicted + 1)
     ascending = np.argsort(errors, kind="stable")
@@ -104,8 +165,8 @@ def cross_validate(x: np.ndarray, wait: np.ndarray, folds: int = 5, seed: int = 
         predicted,
         model,
         pd.DataFrame(rows, columns=["fold", "n_fitted", "n_held_out", "rmse_seconds"]),
-        rmse(predicted, wait),
-        rmse(constant, wait),
+        rmse(wait, predicted),
+        rmse(wait, constant),
         ConformalErrors(predicted[ascending], errors[ascending]),
     )
 
@@ -117,11 +178,6 @@ def _of_all(found: Predicted, x: np.ndarray, known: np.ndarray) -> Predicted:
     if not known.all():
         wait[~known] = found.model.predict(x[~known])
     return replace(found, wait=wait)
-
-
-def rmse(predicted: np.ndarray, wait: np.ndarray) -> float:
-    """Return the root mean squared error, s."""
-    return float(np.sqrt(np.mean((np.asarray(predicted) - np.asarray(wait)) ** 2)))
 
 
 def correlations(packages: pd.DataFrame, wait: np.ndarray) -> pd.DataFrame:
@@ -181,7 +237,7 @@ def _archive(found: Predicted) -> Archive:
 
 def _predicted(kept: Archive) -> Predicted:
     model, folds = from_archive(kept, "what was kept"), pd.DataFrame(kept.head["folds"])
-    rmse, constant = (float(kept.head[name]) for name in _FIGURES)
+    error, constant = (float(kept.head[name]) for name in _FIGURES)
     return Predicted(
-        kept.arrays["wait"], model, folds, rmse, constant, ConformalErrors(kept.arrays["at"], kept.arrays["errors"])
+        kept.arrays["wait"], model, folds, error, constant, ConformalErrors(kept.arrays["at"], kept.arrays["errors"])
     )

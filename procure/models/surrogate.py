@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.metrics import mean_tweedie_deviance
 from xgboost import DMatrix, XGBRegressor
 
 from procure.errors import TableError
-from procure.files import Archive, load_booster, read_archive, write_archive
+from procure.files import Archive, load_booster
 
 SCHEMA = "procure-model/2"
 
@@ -107,11 +106,6 @@ class Surrogate:
         head |= {"scale": self.scale_, "n_features": self.n_features_}
         return Archive(head, trees={"trees": bytes(self.model_.get_booster().save_raw("ubj"))})
 
-    def save(self, path: str | Path) -> Path:
-        """Write the model to one file that holds numbers only: nothing in it can execute code."""
-        write_archive(path, self.archive())
-        return Path(path)
-
 
 def _checked(x: Any, wait: Any) -> tuple[np.ndarray, np.ndarray, float]:
     """Return features, waits as shares of their mean, and that mean; what no model learns from is an error."""
@@ -122,11 +116,6 @@ def _checked(x: Any, wait: Any) -> tuple[np.ndarray, np.ndarray, float]:
         raise TableError("a model learns from mean waits of 0 s or more; some are missing or negative")
     scale = float(wait.mean()) or 1.0
     return x, np.maximum(wait / scale, _SMALLEST), scale
-
-
-def load(path: str | Path) -> Surrogate:
-    """Read a model that `Surrogate.save` wrote; a missing or damaged file, or an older one, is an error."""
-    return from_archive(read_archive(path, SCHEMA), str(path))
 
 
 def from_archive(archive: Archive, source: str) -> Surrogate:

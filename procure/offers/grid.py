@@ -6,8 +6,8 @@ import datetime
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 from procure.text import listed
 
@@ -63,12 +63,9 @@ class Sheet:
 
 def address(row: int, column: int) -> str:
     """Return the address of a cell, both counted from 0: ``D7``."""
-    letters = ""
-    column += 1
-    while column:
-        column, rest = divmod(column - 1, 26)
-        letters = chr(65 + rest) + letters
-    return f"{letters}{row + 1}"
+    from openpyxl.utils import get_column_letter
+
+    return f"{get_column_letter(column + 1)}{row + 1}"
 
 
 def visible(name: str, rows: list[list[Cell]], hidden_rows: set[int], hidden_columns: set[int]) -> Sheet:
@@ -108,10 +105,6 @@ class Finding:
         where += [f"column {self.column}"] if self.column else []
         given = f"{self.given!r} " if self.given else ""
         return f"{', '.join(where)}: {given}{self.allowed}".removeprefix(": ")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the finding's fields."""
-        return asdict(self)
 
 
 def listed_once(findings: Iterable[Finding]) -> list[str]:

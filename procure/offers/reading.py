@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -13,7 +12,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 from procure.errors import TableError
 from procure.offers.grid import Cell
 from procure.schemas import QUOTE
-from procure.settings import PositiveInt, Settings
+from procure.settings import PositiveInt, Settings, exact_decimal
 from procure.text import money, nearest
 
 READ_ONLY = {
@@ -66,12 +65,7 @@ def currency_of(text: str, stated: str | None) -> str | None:
     return word.upper() if word.upper() in CODES else _SIGNS.get(word)
 
 
-def _exact(value: object) -> object:
-    # str() of a float is the shortest text that reads back as it: the decimal that the user wrote.
-    return Decimal(str(value)) if isinstance(value, float) and math.isfinite(value) else value
-
-
-Exact = Annotated[Decimal, BeforeValidator(_exact), PlainSerializer(float, return_type=float)]
+Exact = Annotated[Decimal, BeforeValidator(exact_decimal), PlainSerializer(float, return_type=float)]
 
 
 def _listed(given: object) -> object:
@@ -160,17 +154,11 @@ def question(cell: Cell, reading: OfferReading) -> str:
     if not CHANGES.search(text):
         return ""
     if _NET.fullmatch(text.strip(" .;*")):
-        return (
-            ""
-            if not reading.tax_percent
-            else "says that prices are without tax, and --set tax_percent takes it out of them"
-        )
+        said = "says that prices are without tax, and --set tax_percent takes it out of them"
+        return said if reading.tax_percent else ""
     if _GROSS.search(text) and not re.search(r"\d", text):
-        return (
-            ""
-            if reading.tax_percent is not None
-            else "says that prices are with tax; --set tax_percent=PERCENT says how much"
-        )
+        said = "says that prices are with tax; --set tax_percent=PERCENT says how much"
+        return said if reading.tax_percent is None else ""
     if (match := _IN.fullmatch(text.strip(" .;*"))) and (code := currency_of(match[1], reading.currency)):
         return "" if code == reading.currency else f"names {code}; --set currency={code} says that prices are in it"
     return "may change a price"

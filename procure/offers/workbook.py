@@ -212,25 +212,11 @@ def _from_ods(content: bytes) -> list[Sheet]:
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
         held = [name for name in ("content.xml", "styles.xml") if name in packed.namelist()]
     parts: list[Any] = [document.get_part(name) for name in held]
-    struck = {
-        str(one.get_attribute("style:name"))
-        for part in parts
-        for one in part.get_elements("//style:style")
-        if re.search(r'text-line-through-(style|type)="(?!none)', one.serialize())
-    }
-    unseen = {
-        str(one.get_attribute("style:name"))
-        for part in parts
-        for one in part.get_elements("//style:style")
-        if 'table:display="false"' in one.serialize()
-    }
-    grids = []
-    for table in body.tables:
-        if table.style in unseen:
-            grids.append(_hidden(table.name or ""))
-            continue
-        grids.append(_ods_sheet(table, struck))
-    return grids
+    elements = [one for part in parts for one in part.get_elements("//style:style")]
+    styles = [(str(one.get_attribute("style:name")), one.serialize()) for one in elements]
+    struck = {name for name, text in styles if re.search(r'text-line-through-(style|type)="(?!none)', text)}
+    unseen = {name for name, text in styles if 'table:display="false"' in text}
+    return [_hidden(table.name or "") if table.style in unseen else _ods_sheet(table, struck) for table in body.tables]
 
 
 def _ods_sheet(table: Any, struck: set[str]) -> Sheet:

@@ -6,11 +6,6 @@ from procure.packages.rules import PackageRules, TypeRule
 from procure.packages.space import count_packages, expand_packages, write_packages
 
 __all__ = [
-    "PackageRules",
-    "TypeRule",
-    "count_packages",
-    "expand_packages",
-    "package_nodes",
-    "read_quotes",
+    "PackageRules", "TypeRule", "count_packages", "expand_packages", "package_nodes", "read_quotes",
     "write_packages",
-]
+]  # fmt: skip

@@ -87,11 +87,6 @@ class Costs(Order):
         """Whether an order may cost more than what is taken off the budget."""
         return bool(self.by_count or self.percents or self.tax_percent)
 
-    @property
-    def order(self) -> Order:
-        """What is paid once beside servers and fixed costs."""
-        return self
-
     def factor(self, part: Part) -> float:
         """Return what US$ 1 of each year of a part of the costs is worth on the first day."""
         return years_factor(self.years, self.interest_percent, self.price_change_percent.get(part, 0.0))

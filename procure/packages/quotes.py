@@ -107,12 +107,9 @@ def _core_rates(quotes: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
 def _rate_errors(quotes: pd.DataFrame) -> Wrong:
     rates, of_node = _core_rates(quotes)
     for row in np.flatnonzero(~np.isclose(rates, of_node) & of_node.notna().to_numpy()).tolist():
-        yield (
-            row,
-            "spec_rate_node",
-            f"{quotes['spec_rate_node'].iloc[row]:g} for {quotes['cpus'].iloc[row]} CPUs is "
-            f"{of_node.iloc[row]:.4g} each, and spec_rate is {rates.iloc[row]:g}; give one of them",
-        )
+        given = f"{quotes['spec_rate_node'].iloc[row]:g} for {quotes['cpus'].iloc[row]} CPUs"
+        said = f"{given} is {of_node.iloc[row]:.4g} each, and spec_rate is {rates.iloc[row]:g}; give one of them"
+        yield row, "spec_rate_node", said
     for row in np.flatnonzero((rates < SPEEDS[0]).to_numpy()).tolist():
         what = f"a speed is a number above 0, at least {SPEEDS[0]:g}; {rates.iloc[row]:g} was given"
         yield row, "spec_rate", f"{what}; leave it empty where none is known"

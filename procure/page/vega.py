@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import vl_convert
 from markupsafe import Markup, escape
 
@@ -62,12 +63,9 @@ def column(field: str, **channel: Any) -> dict[str, Any]:
 
 def records(**columns: Any) -> list[dict[str, Any]]:
     """Return columns of one length, or single values, as rows."""
-    n = max(len(one) for one in columns.values() if not isinstance(one, str) and hasattr(one, "__len__"))
-    whole = {
-        name: list(values) if not isinstance(values, str) and hasattr(values, "__len__") else [values] * n
-        for name, values in columns.items()
-    }
-    return [dict(zip(whole, row, strict=True)) for row in zip(*whole.values(), strict=True)]
+    alone = {name for name, one in columns.items() if isinstance(one, str) or not hasattr(one, "__len__")}
+    lists = {name: one if name in alone else list(one) for name, one in columns.items()}
+    return pd.DataFrame(lists).to_dict(orient="records")
 
 
 def box(rows: list[dict[str, Any]], groups: list[str], axis: dict[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,9 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.files import keep
-from procure.models import Predicted, Surrogate, WorkloadWaits
+from procure.models import FEATURE_SETS, Predicted, Surrogate, WorkloadWaits
 from procure.models.case import simulated_values
 from procure.models.crossfit import correlations
-from procure.models.features import FEATURE_SETS
 from procure.models.surrogate import SCHEMA, from_archive
 from procure.objectives import objective, objectives_of
 from procure.progress import silent
@@ -199,7 +198,7 @@ def train(
     """Cross-validate the study's model on the packages that were simulated, and keep it with the results.
 
     ``study`` is the path of a study that was swept, the study, or its results; ``feature_set`` one of
-    `procure.models.features.FEATURE_SETS`, default its own; ``policy`` one of its policies, default the first; ``note``
+    `procure.models.FEATURE_SETS`, default its own; ``policy`` one of its policies, default the first; ``note``
     is called with a line on each step. That it has no results, or an argument is wrong, is a `TableError`.
 
     Examples

@@ -20,7 +20,7 @@ from procure.recommender.values import Criteria, Model, PackageValues
 from procure.schemas import as_logged
 from procure.study.rules import unlisted
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults
-from procure.sweep.store import study_status
+from procure.sweep.store import verify
 from procure.sweep.trial import about_limits, try_everywhere
 from procure.text import be, counted, duration, with_unit
 from procure.workload.describe import multi_node_notes
@@ -220,7 +220,7 @@ def about_results(results: StudyResults) -> list[str]:
             f"the rules allow {unlisted(plan.study)}: these {len(plan.packages):,} are those that "
             "searches have simulated; procure search goes on"
         ]
-    counts = study_status(plan)
+    counts, _ = verify(plan)
     missing, failed, beyond = (counts[name] for name in ("n_missing", "n_failed", "n_beyond_plan"))
     bad = results.results[results.results["status"] != "ok"].head(1)
     first = "".join(f"{one.package_id}: {one.reason}" for one in bad.itertuples())

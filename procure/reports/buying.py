@@ -30,7 +30,7 @@ from procure.schemas import as_logged
 from procure.study import Plan, Study, load_study
 from procure.study.check import check_study, say_size, study_notes
 from procure.sweep import FarmOptions, load_plan, run_sweep
-from procure.sweep.manifest import OtherInputs
+from procure.sweep.store import OtherInputs
 from procure.tables import with_clock_of, write
 from procure.text import counted, duration, toml
 from procure.workload import LogSettings, read_log

@@ -10,12 +10,10 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError
-from procure.packages import PackageRules
 from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, total_costs
 from procure.progress import silent
-from procure.study.plan import list_packages, read_scenarios
+from procure.study.plan import list_packages, read_scenarios, works_of
 from procure.study.study import Study, load_study
-from procure.study.work import works_of
 from procure.text import Shown, counted
 
 
@@ -34,7 +32,6 @@ def package_costs(
     package_ids: Sequence[str] = (),
     *,
     quotes: pd.DataFrame | None = None,
-    rules: PackageRules | None = None,
     note: Callable[[str], None] = silent,
 ) -> PackageCosts:
     """Sum up what packages cost: energy, space, network, licences, support and staff over the study's years.
@@ -45,7 +42,7 @@ def package_costs(
         With its ``[costs]`` and workloads.
     package_ids
         These packages side by side; all distinct ones without.
-    quotes, rules
+    quotes
         In place of the study's own.
     note
         Called with how the inputs were read.
@@ -65,8 +62,7 @@ def package_costs(
     """
     study = load_study(study)
     quotes = study.read_quotes() if quotes is None else quotes
-    rules = rules or study.packages
-    packages = list_packages(study.model_copy(update={"packages": rules}), quotes)
+    packages = list_packages(study, quotes)
     packages = packages[packages["distinct"]].reset_index(drop=True)
     if package_ids:
         by_id = packages.set_index("package_id", drop=False)
@@ -77,7 +73,7 @@ def package_costs(
     existing = study.read_existing_nodes(note)
     weights = {each.name: each.weight for each in study.scenarios}
     workloads = works_of(study, quotes, existing, read_scenarios(study, note))
-    costs = total_costs(packages, quotes, study.costs, workloads, rules, existing, weights)
+    costs = total_costs(packages, quotes, study.costs, workloads, study.packages, existing, weights)
     shown = costs if study.costs.usd_per_kwh is not None else costs.assign(energy_usd=np.nan)  # no price is not 0
     table = costs_side_by_side(shown) if package_ids else cost_ranges(shown)
     title = f"costs over {study.costs.years:g} years"

@@ -13,24 +13,22 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import TableError, within
 from procure.files import code_digest, existing_file
 from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.quotes import price_notes
 from procure.packages.rules import PackageRules, with_whole_orders
-from procure.packages.runnable import WorkloadDemand
+from procure.packages.runnable import RunTimes, WorkloadDemand, work_of
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
 from procure.simulator.class_waits import metric_names
 from procure.study.applications import Applications, mapper
-from procure.study.classes import class_notes
 from procure.study.futures import table_digest
-from procure.study.rules import check_gpu_models, check_gpu_pools, gpu_models, sample_of
+from procure.study.rules import check_gpu_models, check_gpu_pools, class_notes, gpu_models, sample_of
 from procure.study.study import Study
-from procure.study.work import works_of
 from procure.study.workloads import Workload
 from procure.tables import check, with_clock_of
 from procure.text import listed
@@ -39,6 +37,8 @@ from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 from procure.workload.shapes import shape_jobs
+from procure.workload.speed import Speed
+from procure.workload.speedups import run_times_on
 
 OF_CLASS = "class "
 """Begins the names in a plan's fingerprint of the classes that a study defines."""
@@ -153,6 +153,27 @@ class Plan:
         return digests | {f"{OF_CLASS}{name}": text for name, text in self.study.classes.items()}
 
 
+def works_of(
+    study: Study, quotes: pd.DataFrame, existing: pd.DataFrame | None, workloads: Mapping[str, pd.DataFrame]
+) -> dict[str, WorkloadDemand]:
+    """Lay workloads out with run times as a simulation has them on a node of each type, under ``kill_at_limit``."""
+    speeds = {one.name: study.logged_speed(one, quotes) for one in study.scenarios}
+    return {
+        name: work_of(jobs, quotes, existing, _run_times(jobs, speeds[name], study.simulate.kill_at_limit))
+        for name, jobs in workloads.items()
+    }
+
+
+def _run_times(jobs: pd.DataFrame, logged: Speed, kill_at_limit: bool) -> RunTimes:
+    limit = jobs["requested_time"].to_numpy(dtype="int64")
+    limit = np.where((limit > 0) & kill_at_limit, limit, np.iinfo(np.int64).max)
+
+    def on_node(speed: Any, model: str, kind: str) -> np.ndarray:
+        return np.minimum(run_times_on(jobs, logged, speed, model, kind), limit)
+
+    return on_node
+
+
 def load_plan(study: Study) -> Plan:
     """Read a study's quotes, packages, workloads and existing nodes.
 
@@ -201,10 +222,8 @@ def with_smaller_packages(plan: Plan, most_usd: float) -> Plan:
     rules = lower_rules(plan.study.packages, most_usd)
     if rules is None:
         return plan
-    try:
+    with within(f"no package costs US$ {most_usd:,.2f} or less"):
         found = list_packages(plan.study.model_copy(update={"packages": rules}), plan.quotes)
-    except TableError as error:
-        raise TableError(f"no package costs US$ {most_usd:,.2f} or less: {error}") from None
     new = found[(plan.row_of.index.get_indexer(found["package_id"]) < 0) & found["distinct"]]
     n = len(plan.packages) if plan.n_swept is None else plan.n_swept
     return replace(plan, packages=pd.concat([plan.packages, new], ignore_index=True), n_swept=n)
@@ -277,10 +296,8 @@ def verify_policies(
 ) -> list[str]:
     """Check what policies go by against the workloads and all nodes that packages may hold; say what is odd."""
     if study.site is not None:
-        try:
+        with within(str(study.path)):
             study.site.check_types(quotes["name"].tolist())
-        except ValueError as error:
-            raise TableError(f"{study.path}: {error}") from None
     nodes = package_nodes(dict.fromkeys(quotes["name"], 1), quotes, existing)
     given = [catalog.spec(policy).parameters for policy in policies]
     return list(dict.fromkeys(text for one in given for jobs in workloads.values() for text in one.verify(jobs, nodes)))
@@ -292,7 +309,8 @@ def read_scenario(study: Study, scenario: Workload, note: Callable[[str], None] 
         jobs = read_workload(scenario, note)
     else:
         jobs = read_past_jobs(study, note)
-        _check_warm_up(scenario.name, jobs, scenario.warm_up)
+        with within(f"workload {scenario.name}, warm_up"):
+            check_warm_up(jobs, scenario.warm_up)
     for policy in study.simulate.policies:
         jobs, said = catalog.spec(policy).parameters.as_submitted(jobs)
         if said:
@@ -347,21 +365,11 @@ def read_workload(workload: Workload, note: Callable[[str], None] = silent) -> p
     if workload.day is not None:
         jobs = slice_day(jobs, workload.day.isoformat(), workload.tz or "UTC")
     jobs = check(jobs, JOB, f"workload {workload.name}")
-    try:
+    with within(f"workload {workload.name}, shape_rules"):
         jobs = shape_jobs(jobs, workload.shape, workload.shape_rules, node_cpus=workload.cpus_per_node)
-    except TableError as error:
-        raise TableError(f"workload {workload.name}, shape_rules: {error}") from None
-    _check_warm_up(workload.name, jobs, workload.warm_up)
+    with within(f"workload {workload.name}, warm_up"):
+        check_warm_up(jobs, workload.warm_up)
     if workload.begin == "empty":
         return jobs
-    try:
+    with within(f"workload {workload.name}, begin"):
         return begin_as_logged(jobs, int(jobs["submit_time"].min()) + workload.warm_up)
-    except TableError as error:
-        raise TableError(f"workload {workload.name}, begin: {error}") from None
-
-
-def _check_warm_up(name: str, jobs: pd.DataFrame, warm_up: int) -> None:
-    try:
-        check_warm_up(jobs, warm_up)
-    except TableError as error:
-        raise TableError(f"workload {name}, warm_up: {error}") from None

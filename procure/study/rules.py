@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import TableError, within
 from procure.objectives import OBJECTIVES, Quantity, objective, objectives_of
-from procure.objectives.constraints import Constraint, parse_all, quantities
+from procure.objectives.conditions import JobClass
+from procure.objectives.constraints import Constraint, parse, parse_all, quantities
 from procure.simulator.arrays import gpu_fields
 from procure.study.study import Study
 from procure.text import counted
@@ -130,10 +132,8 @@ def check_gpu_models(study: Study, quotes: pd.DataFrame, existing: pd.DataFrame 
 def check_gpu_pools(study: Study, offers: Sequence[pd.DataFrame | None], jobs: pd.DataFrame) -> None:
     """Refuse jobs that could take either of two GPU models which stand in one node."""
     nodes = pd.concat([table[["gpus", "gpu_type"]] for table in offers if table is not None])
-    try:
+    with within(str(study.path)):
         gpu_fields(map_gpu_models(jobs, study.gpu_models), nodes)
-    except TableError as error:
-        raise TableError(f"{study.path}: {error}") from None
 
 
 def gpu_models(
@@ -145,3 +145,50 @@ def gpu_models(
         quoted = offered
     jobs = pd.concat([one[["gpu_type", "gpus_per_node", "n_nodes", "run_time"]] for one in logs])
     return asked_gpu_models(jobs, quoted, study.gpu_models, [one for one in offered if one not in quoted])
+
+
+def class_notes(study: Study, workloads: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Say which of a study's own classes of jobs overlap, and which have no job.
+
+    A class of the objective or of a constraint without a job in any workload, and one that goes by a column that a
+    workload does not have, are errors.
+    """
+    classes, found, asked = study.job_classes, list[str](), _asked_for(study)
+    tables = list(workloads.values())
+    with within(f"{study.path}: classes"):
+        members = [np.concatenate([one.members(jobs) for jobs in tables]) for one in classes]
+    for one, mine in zip(classes, members, strict=True):
+        if not mine.any():
+            text = f"class {one.name}: no job of the workloads falls into it ({one.text}){_who_is_there(one, tables)}"
+            if one.name in asked:
+                raise TableError(f"{study.path}: classes: {text}")
+            found.append(f"careful: {text}")
+    for (one, mine), (other, theirs) in combinations(zip(classes, members, strict=True), 2):
+        n = int((mine & theirs).sum())
+        if n:
+            found.append(
+                f"classes {one.name} and {other.name} overlap: {n / int(mine.sum()):.1%} of the jobs of {one.name} and "
+                f"{n / int(theirs.sum()):.1%} of those of {other.name} count in both"
+            )
+    return found
+
+
+def _asked_for(study: Study) -> set[str | None]:
+    """Return the classes that a study's objective and constraints name."""
+    known = quantities((), study.classes)
+    named = [parse(text).of.name for text in study.recommend.constraints]
+    bounded = [known.get(name) or known.get(name.replace("-", "_")) for name in named]
+    return {
+        objective(study.recommend.objective, classes=study.classes).job_class,
+        *(one.job_class for one in bounded if one is not None),
+    }
+
+
+def _who_is_there(one: JobClass, tables: list[pd.DataFrame]) -> str:
+    """Name what the jobs hold where a class asks for a text that is not there."""
+    for term in one.terms:
+        if term.texts and not any(term.holds(jobs).any() for jobs in tables):
+            held = pd.concat([term.values(jobs) for jobs in tables]).value_counts()
+            names = [name or "none" for name in held.index[:5]]
+            return f"; {term.name} is {', '.join(names)}{' …' if len(held) > 5 else ''} there"
+    return ""

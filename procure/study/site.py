@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
+from procure.errors import TableError
 from procure.policies import catalog
 from procure.settings import Folder, Settings
 from procure.text import nearest
@@ -59,17 +60,11 @@ class StudySite(Settings):
         return catalog.spec(policy, told, Path.cwd()).label
 
     def check_types(self, types: list[str]) -> None:
-        """Refuse a name that no type's name begins with.
-
-        Raises
-        ------
-        ValueError
-            With the nearest of the types.
-        """
+        """Refuse a name that no type's name begins with; the error has the nearest of the types."""
         for key in ("new_nodes", "new_features"):
             for kind in getattr(self, key):
                 if not any(name.casefold().startswith(kind.casefold()) for name in types):
-                    raise ValueError(f"site.{key}: no quoted type begins with {kind!r}; {nearest(kind, types)}")
+                    raise TableError(f"site.{key}: no quoted type begins with {kind!r}; {nearest(kind, types)}")
 
 
 def _written(names: dict[str, tuple[str, ...]]) -> str:

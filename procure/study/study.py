@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import ArgumentError, TableError, within
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.conditions import JobClass, parse_classes
@@ -285,10 +285,9 @@ class Study(Settings):
         """Where this study's tables go: the results folder and the study's name."""
         return self.results / self.name
 
-    def read_quotes(self, path: Path | None = None) -> pd.DataFrame:
-        """Read the study's quotes, or others by its ``[offers]``, with what offer and ``[costs]`` charge a node."""
-        quotes = read_quotes(self.quotes if path is None else path, self.offers)
-        return OrderLines(study_lines(self.costs.lines)).with_services(quotes)
+    def read_quotes(self) -> pd.DataFrame:
+        """Read the study's quotes, with what offer and ``[costs]`` charge a node."""
+        return OrderLines(study_lines(self.costs.lines)).with_services(read_quotes(self.quotes, self.offers))
 
     def order_lines(self) -> OrderLines:
         """Return the lines that are no servers and are bought, of the offer and of ``[costs]``."""
@@ -367,7 +366,7 @@ def load_study(path: str | Path | Study, settings: Iterable[str] = ()) -> Study:
     if lines.bought:
         study = study.model_copy(update={"packages": lines.rules(study.packages)})
     if study.costs.within_budget:
-        study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs.order)})
+        study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs)})
     simulate = study.simulate.model_copy(update={"policies": _labels(study, path)})
     study = study.model_copy(update={"simulate": simulate})
     study._path = path
@@ -379,12 +378,8 @@ def _labels(study: Study, path: Path) -> tuple[str, ...]:
     labels = study.simulate.policies
     if study.site is None:
         return labels
-    try:
-        return tuple(
-            study.site.label(one) for one in (labels if "policies" in study.simulate.model_fields_set else (POLICY,))
-        )
-    except TableError as error:
-        raise TableError(f"{path}: site: {error}") from None
+    with within(f"{path}: site"):
+        return tuple(map(study.site.label, labels if "policies" in study.simulate.model_fields_set else (POLICY,)))
 
 
 def _validated(path: Path, settings: tuple[str, ...]) -> Study:

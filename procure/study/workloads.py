@@ -20,23 +20,17 @@ from pydantic import (
     model_validator,
 )
 
-from procure.errors import TableError
+from procure.errors import TableError, within
 from procure.files import whole_file
-from procure.settings import Count, InputFile, Name, Seconds, Seed, Settings, read_toml
+from procure.settings import Count, InputFile, Name, Seconds, Seed, Settings, exact_decimal, read_toml
 from procure.tables import write
 from procure.workload.generate import load_recipe
 from procure.workload.log_settings import LogSettings
 from procure.workload.shapes import Shape, check_rules
 from procure.workload.speed import logged_processor_speed
 
-
-def _decimal(value: Any) -> Any:
-    # str() of a float is the shortest text that reads back as it: the decimal that the user wrote.
-    return Decimal(str(value)) if isinstance(value, float) else value
-
-
 Speed = Annotated[
-    Decimal, BeforeValidator(_decimal), Field(gt=0), PlainSerializer(str, return_type=str, when_used="always")
+    Decimal, BeforeValidator(exact_decimal), Field(gt=0), PlainSerializer(str, return_type=str, when_used="always")
 ]
 
 
@@ -123,10 +117,8 @@ def logged_speed(system: Any, quotes: pd.DataFrame, where: str) -> str | None:
         return str(system.logged_speed)
     if system.logged_processor is None:
         return None
-    try:
+    with within(f"{where}, logged_processor"):
         return str(logged_processor_speed(system.logged_processor, quotes)[0])
-    except TableError as error:
-        raise TableError(f"{where}, logged_processor: {error}") from None
 
 
 def read_workloads(path: Path, folder: Path) -> Any:

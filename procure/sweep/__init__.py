@@ -1,9 +1,8 @@
 """How are all runs made, and none lost? Every run that a study asks for, on a farm, kept in Parquet.
 
-`batches` cuts the runs into batches, `runner` simulates one, `farm` says where they are computed (`connect` obtains
-Dask's workers), `pending` says which remain, `store` keeps the rows
-(`parts`, `manifest`, `lock`), and `run` drives the whole. `results` joins the rows with packages and fitted
-models; `trial` simulates a few packages here and now.
+`parts` cuts the runs into batches, `runner` simulates one, `farm` says where they are computed (`connect` obtains
+Dask's workers), `pending` says which remain, `store` keeps the rows, and `run` drives the whole. `results` joins the
+rows with packages and fitted models; `trial` simulates a few packages here and now.
 """
 
 from procure.study import Plan, load_plan

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from procure.errors import TableError
-from procure.sweep.lock import locked_workers
 from procure.sweep.protocol import QUEUES, FarmOptions, n_local_workers
+from procure.sweep.store import locked_workers
 from procure.text import clock_seconds
 
 CONNECT_TIMEOUT = "10s"

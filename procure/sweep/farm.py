@@ -210,10 +210,7 @@ def _go_on() -> None:
 def one_interrupt(*, last: bool = False) -> Iterator[None]:
     """Let the first Ctrl-C, TERM or HUP end the sweep, and no further one disturb the workers' end.
 
-    Parameters
-    ----------
-    last
-        The process ends after this, so that signals need not mean again what they meant before.
+    Of the ``last`` thing that a process does: signals need not mean again what they meant before.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) is _stop:

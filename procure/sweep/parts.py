@@ -1,4 +1,4 @@
-"""One part: the result rows of one batch as a Parquet file that is there whole or not at all.
+"""A study's runs in batches, and one part for each: its result rows as a Parquet file that is whole or not there.
 
 All parts and the result table have one Arrow schema, made from the result table's. A part says in its
 metadata which inputs it depends on; its pages carry checksums. Nothing here can execute code when it
@@ -7,16 +7,63 @@ is loaded.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from procure.files import check_parquet, from_json, whole_file
 from procure.schemas import CLASS_FIGURES, RESULT
+from procure.study import Plan
 from procure.study.plan import OF_CLASS
+from procure.text import file_name
+
+MOST_BATCHES, MOST_IN_ALL = 250, 2500
+"""Batches per workload and policy, and in all, into which a sweep is cut unless the study says otherwise:
+each costs the driver up to 22 ms, so that all cost it less than a minute, however many workers there are."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some runs of one workload under one policy; ``rows`` are rows of the plan's package table."""
+
+    workload: str
+    policy: str
+    rows: np.ndarray
+
+    @property
+    def key(self) -> str:
+        """A name for the batch's file: what it is, and a digest of the rows that it holds."""
+        digest = hashlib.sha256(self.rows.astype("<i8").tobytes()).hexdigest()[:8]
+        return f"{self.workload}.{file_name(self.policy)}.{int(self.rows[0]):09d}-{digest}"
+
+
+def batches(plan: Plan, done: dict[tuple[str, str], np.ndarray], shard: tuple[int, int] | None = None) -> list[Batch]:
+    """Cut the runs that are not done into batches, in a fixed order; ``done`` are rows by (workload, policy).
+
+    Of a ``shard``, number and count, as in 7 of 32: only every 32nd batch of the whole study, from the eighth. Which
+    runs a shard holds does not depend on what is done.
+    """
+    size = plan.study.sweep.batch_size or max(
+        50, -(-len(plan.sampled_rows) // MOST_BATCHES), -(-plan.n_runs // MOST_IN_ALL)
+    )
+    cut = range(0, len(plan.sampled_rows), size)
+    found = []
+    for place, pair in enumerate(plan.pairs):
+        rows = plan.sampled_rows
+        if shard is not None:
+            number, count = shard
+            mine = [i for j, i in enumerate(cut, place * len(cut)) if j % count == number]
+            rows = np.concatenate([rows[:0], *(rows[first : first + size] for first in mine)])
+        todo = np.setdiff1d(rows, done.get(pair, rows[:0]))
+        found += [Batch(*pair, todo[first : first + size]) for first in range(0, len(todo), size)]
+    return found
+
 
 _FINGERPRINT, _SECONDS = b"procure.fingerprint", b"procure.kernel_seconds"
 _TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "bool": pa.bool_()}

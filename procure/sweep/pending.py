@@ -11,11 +11,9 @@ import numpy as np
 
 from procure.errors import TableError
 from procure.study import Plan
-from procure.sweep.batches import Batch
-from procure.sweep.parts import kernel_seconds, write_part
+from procure.sweep.parts import Batch, kernel_seconds, write_part
 from procure.sweep.protocol import Receipt
-from procure.sweep.runner import Bench, failed_rows, make_bench
-from procure.sweep.shared import SharedBench, share
+from procure.sweep.runner import Bench, SharedBench, failed_rows, make_bench, share
 from procure.sweep.store import PARTS, fingerprint_text, part_path
 
 MOST_POISON = 20

@@ -233,7 +233,7 @@ def load_results(
     names = [workload] if workload else list(plan.workloads)
     folder, searched = plan.study.folder, pd.DataFrame()
     if search or plan.searched:
-        searched = _searched_runs(plan)
+        searched = read_runs(plan, folder / SEARCH_FOLDER)
         wanted = (searched["policy"] == policy) & searched["workload"].isin(names) & (searched["status"] == "ok")
         searched = searched[wanted & (plan.row_of.index.get_indexer(searched["package_id"]) >= 0)]
         searched = searched.drop_duplicates(["package_id", "workload"], ignore_index=True)
@@ -273,17 +273,12 @@ def policy_of(study: Study, policy: str | None) -> str:
     return policy
 
 
-def _searched_runs(plan: Plan) -> pd.DataFrame:
-    """Read what a study's searches have simulated, of whatever packages and policy."""
-    return read_runs(plan, plan.study.folder / SEARCH_FOLDER)
-
-
 def _found_by_search(study: Study) -> Plan:
     """Read a study whose packages are too many to list: it has those that searches have simulated."""
     plan = read_inputs(study, study.simulate.policies)
     space = make_space(plan.quotes, study.packages)
     plan = replace(plan, packages=package_table(np.zeros((0, len(plan.types)), np.int64), space))
-    ids = np.unique(_searched_runs(plan)["package_id"].to_numpy(dtype=str)).tolist()
+    ids = np.unique(read_runs(plan, study.folder / SEARCH_FOLDER)["package_id"].to_numpy(dtype=str)).tolist()
     counts = counts_of_ids(ids, plan.types)
     counts = counts[space.allows(counts)]
     if not len(counts):

@@ -14,14 +14,11 @@ import numpy as np
 from procure.progress import silent, step
 from procure.study import Plan, Study, load_plan, load_study
 from procure.sweep import store
-from procure.sweep.batches import batches
 from procure.sweep.farm import run_tasks
-from procure.sweep.lock import locked
-from procure.sweep.parts import kernel_seconds, write_part
+from procure.sweep.parts import batches, kernel_seconds, write_part
 from procure.sweep.pending import SweepWork
 from procure.sweep.protocol import FarmOptions, Receipt, n_local_workers
-from procure.sweep.runner import Bench, simulate_rows
-from procure.sweep.shared import SharedBench, opened
+from procure.sweep.runner import Bench, SharedBench, opened, simulate_rows
 from procure.text import counted
 
 
@@ -92,7 +89,7 @@ def run_sweep(
     began = time.perf_counter()
     plan = study if isinstance(study, Plan) else load_plan(load_study(study))
     options = replace(options or FarmOptions(), folder=plan.study.folder)
-    with locked(plan.study, shard):
+    with store.locked(plan.study, shard):
         found, notes = store.open_folder(plan)
         for text in notes:
             note(text)

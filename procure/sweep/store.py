@@ -1,33 +1,152 @@
-"""What a sweep keeps: a manifest, one Parquet part per batch, and at the end one result table.
+"""What a sweep keeps: a manifest, one Parquet part per batch, and at the end one result table; who may write there.
 
-A folder whose manifest names other inputs is refused. Parts are `procure.sweep.parts`; who may write
-here is `procure.sweep.lock`.
+A folder whose manifest names other inputs is refused. Parts are `procure.sweep.parts`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import json
-from collections.abc import Callable, Mapping
+import os
+import platform
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from procure._version import __version__
 from procure.errors import TableError
+from procure.files import from_json, installed_xgboost, whole_file
 from procure.progress import silent
 from procure.schemas import RESULT
 from procure.study import Plan, Study, load_plan
-from procure.sweep.batches import Batch
-from procure.sweep.lock import locked
-from procure.sweep.manifest import refuse_other_inputs, write_manifest
-from procure.sweep.parts import Part, PartError, read_part, schema_for, write_part
+from procure.study.plan import OF_CLASS, OF_POLICY
+from procure.sweep.parts import Batch, Part, PartError, read_part, schema_for, write_part
 from procure.tables import check
 
-RESULTS, PARTS = "results.parquet", "parts"
+RESULTS, PARTS, MANIFEST, LOCK = "results.parquet", "parts", "manifest.json", "lock"
+_PACKAGES = ("numpy", "pandas", "numba", "pyarrow", "dask", "scikit-learn")
+
+
+class OtherInputs(TableError):
+    """A folder holds results of other inputs."""
+
+
+def refuse_other_inputs(plan: Plan) -> None:
+    """Raise `OtherInputs` if the study's folder holds results of other inputs: say which input changed."""
+    path = plan.study.folder / MANIFEST
+    if not path.exists():
+        return
+    try:
+        manifest = from_json(path.read_text(encoding="utf-8"))
+        before, writer = manifest["fingerprint"], manifest.get("versions", {}).get("procure", __version__)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise TableError(f"{path}: is no manifest of a sweep; move it or name another results folder") from None
+    now = plan.fingerprint
+    changed = [name for name in now if name in before and before[name] != now[name]]
+    # Policies and classes may come and go, with what they read; every part of the results names its own.
+    gone = [name for name in before if name not in now and not name.startswith((OF_POLICY, OF_CLASS))]
+    if changed or gone:
+        what = "; ".join(
+            [f"{name} changed (was {before[name]}, is {now[name]})" for name in changed]
+            + [f"{name} is not in the study any more" for name in gone]
+        )
+        raise OtherInputs(
+            f"{plan.study.folder}: holds results of other inputs: {what}. "
+            f"procure buy {plan.study.path} moves them aside and simulates again; or give the study another name"
+            + (f"; procure {writer} wrote them, and reads them" if writer != __version__ else "")
+        )
+
+
+def write_manifest(plan: Plan) -> None:
+    """Write the manifest, whole or not at all."""
+    path = plan.study.folder / MANIFEST
+    manifest = {
+        "study": plan.study.document(),
+        "fingerprint": plan.fingerprint,
+        "versions": {name: version(name) for name in _PACKAGES}
+        | {"xgboost": installed_xgboost(), "procure": __version__, "python": platform.python_version()},
+        "seeds": {
+            workload.name: workload.generate.seed for workload in plan.study.workloads if workload.generate is not None
+        }
+        | ({} if plan.study.futures is None else {"futures": plan.study.futures.seed})
+        | {"model": plan.study.model.seed},
+        "n_packages": len(plan.packages),
+        "n_distinct": int(plan.packages["distinct"].sum()),
+        "n_runs": plan.n_runs,
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    with whole_file(path) as temporary:
+        temporary.write_text(json.dumps(manifest, indent=2, default=str) + "\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def locked(study: Study, shard: tuple[int, int] | None = None) -> Iterator[None]:
+    """Hold the study's folder, or one shard of it; another driver is refused and told who holds it.
+
+    The lock goes with the process, however it ends. Linux gives NFS the same lock on all nodes. A ``shard``, number and
+    count, as in 7 of 32, keeps out the whole study's driver and this shard's. That somebody holds it, or that the file
+    system has no locks, is a `TableError`.
+    """
+    if shard is None:
+        with _held(study.folder, LOCK):
+            yield
+    else:
+        with _held(study.folder, LOCK, fcntl.LOCK_SH), _held(study.folder, f"{LOCK}.{shard[0]}-of-{shard[1]}"):
+            yield
+
+
+@contextlib.contextmanager
+def locked_workers(folder: Path) -> Iterator[None]:
+    """Hold the right to start and cancel the queued workers of a folder, see `locked`."""
+    with _held(folder, f"{LOCK}.workers"):
+        yield
+
+
+@contextlib.contextmanager
+def _held(folder: Path, name: str, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Hold a lock file; who holds it writes its name into it."""
+    path = folder / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o660)
+    except OSError as error:
+        reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        raise TableError(f"{path}: cannot be written: {reason}") from None
+    with os.fdopen(handle, "r+", encoding="utf-8", errors="replace") as stream:
+        if stream.read(8) not in ("", "process "):
+            raise TableError(f"{path}: is no lock of procure; move it away or name another results folder")
+        stream.seek(0)
+        try:
+            fcntl.flock(stream, how | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise TableError(
+                    f"{folder}: this file system has no locks ({error.strerror}); "
+                    "let `results` in the study file name a folder on one that has"
+                ) from None
+            raise TableError(f"{folder}: another sweep of this study is running: {_holder(path)}") from None
+        stream.truncate()
+        stream.write(f"process {os.getpid()} on {socket.gethostname()} since {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n")
+        stream.flush()
+        yield
+
+
+def _holder(path: Path) -> str:
+    """Say who wrote into a lock that they hold it, as far as that may still be so."""
+    words = path.read_text(encoding="utf-8", errors="replace").split()
+    ended = len(words) > 3 and words[3] == socket.gethostname() and not psutil.pid_exists(int(words[1]))
+    return " ".join(words) if words and not ended else "a process that left no name; `lslocks` names it on its node"
 
 
 class Stored(NamedTuple):
@@ -62,10 +181,6 @@ class Stored(NamedTuple):
     def done(self, plan: Plan) -> dict[tuple[str, str], np.ndarray]:
         """Rows of the package table that have a result, by (workload, policy)."""
         return {pair: self.row[self.pair == place] for place, pair in enumerate(plan.pairs)}
-
-    def frame(self) -> pd.DataFrame:
-        """Return the rows as a checked result table."""
-        return check(self.table.to_pandas(), RESULT)
 
 
 def part_path(study: Study, batch: Batch) -> Path:
@@ -171,8 +286,8 @@ def compact(plan: Plan, found: Stored) -> Path:
     return path
 
 
-def merge(plan: Plan, note: Callable[[str], None] = silent) -> dict[str, Any]:
-    """Bring the parts of all shards into the one result table, and count as `study_status` does.
+def merge(plan: Plan, note: Callable[[str], None] = silent) -> None:
+    """Bring the parts of all shards into the one result table.
 
     A driver or shard that is at work, and results of other inputs, are errors.
     """
@@ -181,7 +296,6 @@ def merge(plan: Plan, note: Callable[[str], None] = silent) -> dict[str, Any]:
         for text in notes:
             note(text)
         compact(plan, found)
-        return _count(plan, found)
 
 
 def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
@@ -213,23 +327,19 @@ def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
             )
     if not len(found.table):
         raise TableError(f"{study.folder}: holds no results yet; run: procure sweep {study.path}")
-    return found.frame()
+    return check(found.table.to_pandas(), RESULT)
 
 
-def study_status(plan: Plan, note: Callable[[str], None] = silent) -> dict[str, Any]:
-    """Count a study's runs: planned, done, failed, missing; and the kernel seconds that they took.
+def verify(plan: Plan) -> tuple[dict[str, Any], list[str]]:
+    """Check a study's folder: every planned run there exactly once, every file whole and of these inputs.
 
-    ``note`` is called with what `verify` finds wrong.
+    Returns counts of its runs, the kernel seconds that they took among them, and what is wrong, a sentence each.
     """
-    counts, problems = verify(plan)
-    for text in problems:
-        note(f"careful: {text}")
-    return counts
-
-
-def _count(plan: Plan, found: Stored) -> dict[str, Any]:
+    refuse_other_inputs(plan)
+    problems = list[str]()
+    found = stored(plan, lambda path, why: problems.append(f"{path}: {why}"))
     n_done = int(np.isin(found.row, plan.sampled_rows).sum())
-    return {
+    counts = {
         "study": plan.study.name,
         "folder": str(plan.study.folder),
         "n_runs_planned": plan.n_runs,
@@ -238,22 +348,9 @@ def _count(plan: Plan, found: Stored) -> dict[str, Any]:
         "n_failed": found.n_failed,
         "n_beyond_plan": len(found.table) - n_done,
         "kernel_seconds": round(found.seconds, 3),
+        "n_files": len(found.files),
+        "n_repeated": found.n_repeated,
     }
-
-
-def verify(plan: Plan) -> tuple[dict[str, Any], list[str]]:
-    """Check a study's folder: every planned run there exactly once, every file whole and of these inputs.
-
-    Returns counts, as `study_status` with ``n_files`` and ``n_repeated``, and what is wrong, a sentence each.
-    """
-    refuse_other_inputs(plan)
-    problems = list[str]()
-
-    def refused(path: Path, why: PartError) -> None:
-        problems.append(f"{path}: {why}")
-
-    found = stored(plan, refused)
-    counts = _count(plan, found) | {"n_files": len(found.files), "n_repeated": found.n_repeated}
     wrong = {
         "planned runs have no result": counts["n_missing"],
         "runs have two results that differ": found.n_conflicting,
