@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from procure.site.layout import ALL_MEMORY, WHOLE, Layout
+from procure.site.arrays import ALL_MEMORY, WHOLE, Layout
+from procure.site.closed import DOWN, DRAINED
 from procure.site.limits import ALONE, DIFFERENT, LICENSE, MINUTES, RUN_MINUTES, USED
 from procure.site.model import Site
-from procure.site.names import DOWN, DRAINED
 
 GROUPED = 30
 """s; running jobs that end within a growing window are taken away together when backfill looks for a start."""

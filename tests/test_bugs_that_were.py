@@ -22,9 +22,10 @@ from procure.site.limits import exceeded
 from procure.site.model import Limits, NodeEvent, Partition, Preemption, Qos, Site
 from procure.site.names import Known
 from procure.site.past import as_never_ended
-from procure.site.rows import Row, whole
+from procure.site.rows import Row
 from procure.site.store import write_site
 from procure.site.understand import read_slurm
+from procure.site.values import whole
 from procure.study import load_study
 from procure.tables import check, read, write
 from procure.workload import Imported, import_log, overview

@@ -11,7 +11,8 @@ from typing import Any
 from procure.errors import TableError
 from procure.site.limits import is_counted
 from procure.site.model import Limits, NotUnderstood, gaps_of
-from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, names, taken
+from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, taken
+from procure.site.values import names
 from procure.text import listed
 
 SACCTMGR = re.compile(r"(?im)^\s*(?:\$ )?(?:sudo\s+)?(?:\S*/|\$\{?)?sacctmgr\}?\s")

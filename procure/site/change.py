@@ -17,8 +17,9 @@ from procure.errors import TableError
 from procure.site.accounting import Accounting, take_assoc, take_qos
 from procure.site.conf import Record
 from procure.site.model import NotUnderstood, Partition, Priority, Scheduler, Site
-from procure.site.rows import NUMBERS, PARTITION, RULE_SETTINGS, enforced, parsed
+from procure.site.rows import NUMBERS, PARTITION, RULE_SETTINGS, parsed
 from procure.site.store import node_list
+from procure.site.values import enforced
 from procure.text import nearest
 
 ENTITIES = ("qos", "account", "user", "partition")

@@ -15,7 +15,7 @@ from procure.errors import TableError
 from procure.files.read import as_utf8, is_file, read_bytes
 from procure.site.accounting import SACCTMGR
 from procure.site.network import Network, host_names, is_slurm_topology
-from procure.site.rows import enforced, words
+from procure.site.values import enforced, words
 from procure.text import counted
 
 Record = dict[str, str]

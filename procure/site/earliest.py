@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.place import find, find_now, holds, taken
+from procure.site.needs import holds, taken
+from procure.site.place import find, find_now
 from procure.site.preempt import look_ahead, take_prey_away
 from procure.site.room import GROUPED, is_open, when_room
 from procure.site.slices import (

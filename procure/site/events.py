@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part, remove
 from procure.site.limits import DIFFERENT
+from procure.site.needs import taken
 from procure.site.order import charge, count_nodes, decay, eligible, enqueue
-from procure.site.place import taken
 from procure.site.plan import backfill, main_pass
 from procure.site.preempt import end_at_once, n_in
 from procure.site.room import part_from

@@ -9,7 +9,8 @@ from typing import Any
 from procure.site.accounting import Accounting
 from procure.site.conf import Configuration, Record
 from procure.site.model import NotUnderstood, gaps_of
-from procure.site.rows import NO_EFFECT, NODES, SETTINGS, UNSET, Row, enforced, taken, words
+from procure.site.rows import NO_EFFECT, NODES, SETTINGS, Row, taken
+from procure.site.values import UNSET, enforced, words
 from procure.workload.slurm_text import MODEL, expand_nodes
 
 GPU = re.compile(rf"gpu(?::(?!no_consume|\d+[kKmMgG]$)({MODEL}))?(?:[:=](\d+))?")

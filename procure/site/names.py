@@ -15,45 +15,15 @@ from procure.files.gpu_pools import models_of
 from procure.simulator.asks import gpus_of
 from procure.site.bought import joined, texts
 from procure.site.limits import MODEL, accounts_above
-from procure.site.model import Association, Mode, Partition, Qos, Site
-from procure.site.rows import counts
-from procure.site.store import node_list
+from procure.site.model import Association, Partition, Site
+from procure.site.values import counts
 
-DRAINED, DOWN = -1, -2
-CANCEL, REQUEUE = 1, 2
 UNLIMITED = 365 * 86_400
 """s; what Slurm's backfill takes where neither job nor partition has a limit: a year."""
-_LONGEST_REPEAT = 90 * 86_400
-"""s after the last submission for which a reservation that repeats is laid out."""
 _LONGEST = 2**35
 """s; no limit is longer, so that the time when it ends and a row of the job table fit in one word."""
-_LEAVES = 60
-"""s; so long after a job's end its node may be noted as drained."""
-_MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": 0}
-"""How a job gives way, by PreemptMode."""
-_MOST_COMPARED = 0xFFFF
-"""Slurm compares QOS priorities and numbers of nodes up to this."""
 _ARRAY = re.compile(r"([\d-]+)_(\d+)$")
 """Slurm writes the tasks of array 17 as 17_0, 17_1 …; a word before the number makes no array."""
-
-
-def in_each_partition(jobs: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
-    """Put jobs that name several partitions into a table once more for each further one, behind all jobs.
-
-    Returns
-    -------
-    (pandas.DataFrame, numpy.ndarray)
-        The table, of which each row names one partition, and the job of each row: int64[n_rows].
-    """
-    of_job, given = np.arange(len(jobs)), texts(jobs, "partition")
-    if "partitions" not in jobs and not any("," in name for name in given):
-        return jobs, of_job
-    pairs = zip(given, texts(jobs, "partitions"), strict=True)  # moved to another since it was submitted, it is there
-    lists = [list(dict.fromkeys((text if name in text.split(",") else name).split(","))) for name, text in pairs]
-    more = [(n, name) for n, named in enumerate(lists) for name in named[1:]]
-    of_job = np.append(of_job, [n for n, _ in more])
-    names = [named[0] for named in lists] + [name for _, name in more]
-    return jobs.iloc[of_job].assign(partition=names).reset_index(drop=True), of_job
 
 
 class Known:
@@ -359,76 +329,6 @@ class Known:
                 dead.add(job)
         return hopeless, left
 
-    def preemption(self) -> dict[str, np.ndarray]:
-        """Number the QOS or partitions of the jobs; say which ends which, how, when, in what order; who waits again.
-
-        Of those that may be ended the order is that of QOS priority or partition tier, then the number of nodes
-        (Slurm's page *Preemption*, section *Preemption Design and Operation*).
-        """
-        rules, none = self.site.preemption, np.zeros(len(self.jobs), np.int64)
-        if rules.type == "none" or rules.mode == "off":
-            named = dict.fromkeys(("rank", "yields", "exempt", "again", "grace"), none)
-            return named | {"requeue": none + int(rules.requeue), "preempts": np.zeros((1, 1), np.int64)}
-        modes = _MODES if rules.requeue else _MODES | {"requeue": CANCEL}
-        found = {each.name: each for each in self.site.qos}
-        if rules.type == "partition":
-            graces: Sequence[Qos | Partition] = self.site.partitions
-            how = _how(graces, rules.mode, modes)
-            rank = self.partition_of.copy()
-            order = np.array([each.priority_tier for each in self.site.partitions], np.int64)
-            table = order[:, None] > order[None, :]
-        else:
-            ranks = (*found.values(), Qos(name=""))
-            graces = ranks
-            how = _how(ranks, rules.mode, modes)
-            number = {each.name: n for n, each in enumerate(ranks)}
-            rank = np.array([number.get(name, len(found)) for name in self.qos], np.int64)
-            order = np.array([min(each.priority, _MOST_COMPARED) for each in ranks], np.int64)
-            table = np.array([[b.name in a.preempt and a.name != b.name for b in ranks] for a in ranks])
-            _refuse_circle(table & (how[None, :] == REQUEUE), [each.name for each in ranks])
-        part_qos = [self.site.partitions[n].qos for n in self.partition_of]
-        own = [[found[q].exempt_time for q in pair if q in found] for pair in zip(part_qos, self.qos, strict=True)]
-        exempt = [next((time for time in times if time is not None), rules.exempt_time) for times in own]
-        return {
-            "rank": rank,
-            "preempts": np.where(table, how[None, :], 0).astype(np.int64),
-            "yields": (order[rank] << 16) + np.minimum(self._n_nodes, _MOST_COMPARED),
-            "exempt": np.array(exempt, np.int64),
-            "grace": np.array([each.grace_time for each in graces], np.int64)[rank],
-            "again": (how[rank] == REQUEUE).astype(np.int64),
-            "requeue": none + int(rules.requeue),
-        }
-
-    def closed(self, first: int) -> np.ndarray:
-        """Lay reservations and events out: start, end (s after the first submission), node, and what closes it."""
-        rows: list[tuple[int, int, int, int]] = []
-        row_of = {name: n for n, name in enumerate(self.nodes["node_id"])}
-        spans = [(e.start, e.end, e.nodes, DOWN) for e in self.site.events if e.state == "down"]
-        drains = [(e.start, e.end, node_list(e.nodes, self.nodes)) for e in self.site.events if e.state == "drain"]
-        ran = self._ran_on({name for _, _, names in drains for name in names})
-        for start, end, names in drains:
-            spans += [(_drained_from(start, ran.get(name, [])), end, name, DRAINED) for name in names]
-        until = int(self.jobs["submit_time"].max()) + _LONGEST_REPEAT
-        for n, each in enumerate(self.site.reservations):
-            begin = each.start + (first - each.start) // each.every * each.every if each.every else each.start
-            for start in range(begin, until, each.every) if each.every else (begin,):
-                spans.append((start, start + each.end - each.start, each.nodes, n))
-        for start, end, nodes, what in spans:
-            last = 2**50 if end is None else end - first
-            rows += [(start - first, last, row_of[name], what) for name in node_list(nodes, self.nodes)]
-        return np.array(rows, np.int64).reshape(-1, 4)
-
-    def _ran_on(self, names: set[str]) -> dict[str, list[tuple[int, int]]]:
-        """Return when the log's jobs ran on nodes, Unix s: start and end, by node."""
-        found: dict[str, list[tuple[int, int]]] = {}
-        if not names or not {"start_time", "node_ids"} <= set(self.jobs):
-            return found
-        ran = self.jobs[self.jobs["start_time"].notna()]
-        for start, seconds, nodes in zip(ran["start_time"], ran["run_time"], ran["node_ids"].fillna(""), strict=True):
-            for name in names.intersection(nodes.split(",")):
-                found.setdefault(name, []).append((int(start), int(start + seconds)))
-        return found
-
     def refusal(self, job: int) -> str:
         """Say why the site would not take a job, but for limits and nodes; empty = it would."""
         site, partition = self.site, self.site.partitions[self.partition_of[job]]
@@ -483,35 +383,3 @@ def _may(named: Sequence[str], of: set[str]) -> bool:
     """Tell whether a list of a reservation takes any of these names; -bob takes all but bob."""
     plain = {name for name in named if not name.startswith("-")}
     return not {f"-{name}" for name in of} & set(named) and (not plain or bool(plain & of))
-
-
-def _drained_from(noted: int, ran: list[tuple[int, int]]) -> int:
-    """Return since when a node took no job that is noted as drained, of the jobs that ran on it.
-
-    Slurm's accounting notes a drain when the last job has left the node, which took none before: at the latest since
-    the first of those left that were there when it last took one.
-    """
-    begun = [each for each in ran if each[0] < noted]
-    last = max((start for start, _ in begun), default=0)
-    ends = [end for _, end in begun if end > last]
-    if not ends or not noted - _LEAVES <= max(ends) <= noted:
-        return noted  # it stood empty, or they ran on
-    return max(min(ends) - 1, last + 1)
-
-
-def _refuse_circle(ends: np.ndarray, names: list[str]) -> None:
-    """Refuse QOS of which each ends the next and is requeued: two long jobs would end each other for ever."""
-    reach = ends.copy()
-    for middle in range(len(ends)):
-        reach |= reach[:, [middle]] & reach[[middle], :]
-    circle = np.flatnonzero(np.diagonal(reach))
-    if circle.size:
-        found = ", ".join(names[i] for i in circle[reach[circle[0], circle] & reach[circle, circle[0]]])
-        raise TableError(
-            f"the site's QOS {found} end each other (Preempt=), and are requeued: their jobs would do so for ever; "
-            "leave one of them out"
-        )
-
-
-def _how(ranks: Sequence[Qos | Partition], usual: Mode, modes: dict[Mode, int]) -> np.ndarray:
-    return np.array([modes[usual if each.preempt_mode is None else each.preempt_mode] for each in ranks], np.int64)

@@ -13,7 +13,8 @@ from procure.site.conf import Configuration, Record
 from procure.site.gaps import GPU, geometry
 from procure.site.model import NodeEvent
 from procure.site.network import host_names
-from procure.site.rows import NODES, Row, parsed, taken, whole
+from procure.site.rows import NODES, Row, parsed, taken
+from procure.site.values import whole
 from procure.tables import NODE, check
 from procure.workload.slurm_text import expand_nodes
 

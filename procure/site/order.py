@@ -6,7 +6,7 @@ import math
 
 from procure.simulator.kernel import part
 from procure.site.limits import ALONE, DIFFERENT, LICENSE, MINUTES, RUN_MINUTES, USED
-from procure.site.place import taken
+from procure.site.needs import taken
 from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NEVER, NOW, SAME_UNTIL, SORTED
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
+from procure.site.arrays import ALL_MEMORY, WHOLE
 from procure.site.earliest import (
     add_closed,
     closed_from,
@@ -12,8 +13,8 @@ from procure.site.earliest import (
     note_not_before,
     shut_others,
 )
-from procure.site.layout import ALL_MEMORY, WHOLE
 from procure.site.limits import DIFFERENT
+from procure.site.needs import taken
 from procure.site.order import (
     barred,
     count_nodes,
@@ -26,7 +27,7 @@ from procure.site.order import (
     sort_queue,
     unlicensed,
 )
-from procure.site.place import find_now, taken
+from procure.site.place import find_now
 from procure.site.preempt import preempt, preemptors_first
 from procure.site.room import join, note_limit, note_parts, when_room
 from procure.site.sets import count

@@ -16,13 +16,14 @@ from procure.simulator.drive import CompiledPolicy
 from procure.simulator.kernel import kernel, part
 from procure.simulator.preempt import ending, preempting_loop
 from procure.simulator.state import WAIT, State
+from procure.site.arrays import Layout
 from procure.site.bought import idle_kinds, read_joins, say_idle, texts, with_bought
 from procure.site.change import changed, split_changes
 from procure.site.events import clear_away, new_moment, next_wake, run_passes, see_ended, waits_again
-from procure.site.layout import NO_NODES, Layout, lay_out
+from procure.site.layout import NO_NODES, lay_out
 from procure.site.model import Partition, Priority, Site
-from procure.site.names import in_each_partition
 from procure.site.order import fair_shares
+from procure.site.partitions import in_each_partition
 from procure.site.past import as_never_ended
 from procure.site.store import read_site
 from procure.site.work import DUE, N_STARTS, N_VICTIMS, NEXT_START, NEXT_VICTIM, NOW, SEEN_FIRST, Own, own_of

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.place import find, taken
+from procure.site.needs import taken
+from procure.site.place import find
 from procure.site.room import move_limit
 from procure.site.work import ENDING, GONE, N_IN_GRACE, N_PREY, N_RUNNING, N_VICTIMS, NOW, STAYS, WORD
 

@@ -8,7 +8,8 @@ other. The slow twin, `NaiveSlurm.when_running_leave`, does as Slurm does.
 from __future__ import annotations
 
 from procure.simulator.kernel import insert, part, remove
-from procure.site.place import holds, pick, taken
+from procure.site.needs import holds, taken
+from procure.site.place import pick
 from procure.site.sets import count, first_after, list_choice, list_nodes, lowest, n_in_part, overlap, see_idle
 from procure.site.work import (
     KEPT_SEARCHES,

@@ -36,21 +36,9 @@ from procure.site.model import (
 from procure.site.network import host_names, parse_slurm_topology
 from procure.site.nodes import leave_out_future, node_table, resolve_node_sets
 from procure.site.past import past_events, past_reservations, unix_seconds
-from procure.site.rows import (
-    DATABASE,
-    NO_EFFECT,
-    NODES,
-    PARTITION,
-    SCHEDULER,
-    SETTINGS,
-    Row,
-    mode_of,
-    parsed,
-    taken,
-    whole,
-    words,
-)
+from procure.site.rows import DATABASE, NO_EFFECT, NODES, PARTITION, SCHEDULER, SETTINGS, Row, parsed, taken
 from procure.site.store import SiteFolder, check_site
+from procure.site.values import mode_of, whole, words
 from procure.text import counted
 from procure.workload.slurm_text import expand_nodes
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from procure.simulator.pools import enough
+from procure.site.arrays import WHOLE, Layout
+from procure.site.closed import DOWN
 from procure.site.fair_share import STARTED
-from procure.site.layout import WHOLE, Layout
 from procure.site.model import Site
-from procure.site.names import DOWN
 
 WORD = 62
 """Nodes per word of a set of nodes."""

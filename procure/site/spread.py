@@ -1,0 +1,167 @@
+"""Which nodes the tasks of a job get under policy slurm, and how many each: kernels."""
+
+from __future__ import annotations
+
+from procure.simulator.kernel import part
+from procure.site.needs import of_task, room_on
+from procure.site.work import WORD
+
+
+@part
+def weigh(own, job):
+    """Lay what nodes weigh for a job: one more where a limit on different nodes would count one more, as in Slurm.
+
+    That is of nodes that are alike of which the group has some; so it stays on its own.
+    """
+    work, line, here, place = own.work, own.nodes.line, own.work.run_done, own.limits.nodes_of[job]
+    if work.jobs_on.shape[0] == 0:
+        return
+    for node in range(line.size):
+        work.weight[node], here[node] = own.nodes.weight[node], 0
+    if place >= 0:
+        for node in range(line.size):
+            here[line[node]] |= work.jobs_on[place, node] > 0
+        for node in range(line.size):
+            work.weight[node] += here[line[node]] and work.jobs_on[place, node] == 0
+
+
+@part
+def _runs_of_tasks(own, job, n_usable):
+    """List the runs of neighbours (under LLN each node) that are usable, and the room of each; returns how many."""
+    usable, weight, room = own.work.usable, own.work.weight, own.work.run_left
+    first, units, n_runs = own.work.run_first, own.work.run_done, 0
+    for i in range(n_usable):
+        apart = own.jobs.lln[job] or i == 0 or usable[i] != usable[i - 1] + 1
+        if apart or weight[usable[i]] != weight[usable[i - 1]]:
+            first[n_runs], units[n_runs] = i, 0
+            n_runs += 1
+        units[n_runs - 1] += room[i]
+    first[n_runs] = n_usable
+    return n_runs
+
+
+@part
+def _best_run(own, job, n_runs, left, nodes_left, free):
+    """Return the run of the lowest weight with the least room that is enough, else with the most; −1 = none is left.
+
+    Under LLN, the node that is the least loaded.
+    """
+    usable, weight = own.work.usable, own.work.weight
+    first, units, best, best_enough = own.work.run_first, own.work.run_done, -1, False
+    for run in range(n_runs):
+        if units[run] < 0:
+            continue
+        if own.jobs.lln[job]:
+            if best < 0 or less_loaded(own, free, usable[first[run]], usable[first[best]]):
+                best = run
+            continue
+        enough = units[run] >= left and first[run + 1] - first[run] >= nodes_left
+        if best < 0 or better(
+            weight[usable[first[run]]], enough, units[run], weight[usable[first[best]]], best_enough, units[best]
+        ):
+            best, best_enough = run, enough
+    return best
+
+
+@part
+def _only_node(own, job, run, left, nodes_left):
+    """Return the place of the fullest node of a run that has room for all that is left, if one will do; else −1."""
+    room, most, only = own.work.run_left, own.jobs.most[job], -1
+    if nodes_left > 1:
+        return only
+    for i in range(own.work.run_first[run], own.work.run_first[run + 1]):
+        if min(room[i], most) >= left and (only < 0 or room[i] < room[only]):
+            only = i
+    return only
+
+
+@part
+def _spread(own, job, n_usable, free):
+    """Take usable nodes for a job's tasks as `_eval_nodes` of select/cons_tres does; returns how many, 0 = none."""
+    work, jobs = own.work, own.jobs
+    left, wanted, n = jobs.units[job], jobs.want[job], 0
+    n_runs = _runs_of_tasks(own, job, n_usable)
+    while left > 0 or n < wanted:
+        run = _best_run(own, job, n_runs, left, jobs.least[job] - n, free)
+        if run < 0:
+            break
+        work.run_done[run] = -1
+        only = _only_node(own, job, run, left, wanted - n)
+        for i in range(work.run_first[run], work.run_first[run + 1]):
+            if (left <= 0 and n >= wanted) or n == jobs.spread[job] or (only >= 0 and i != only):
+                continue
+            units = min(work.run_left[i], jobs.most[job])  # of --ntasks-per-node all, though the last has fewer tasks
+            if not jobs.even[job]:
+                few = max(left - max(jobs.least[job] - n - 1, 0), 1)
+                each = of_task(own, job, work.usable[i])
+                few += (-few * each % own.nodes.core[work.usable[i]]) // each  # whole cores
+                units = min(units, few)
+            if units <= 0 or (n + 1 == jobs.spread[job] and units < left):
+                continue
+            work.chosen[n], work.chosen_units[n] = work.usable[i], units
+            left -= units
+            n += 1
+    return n if left <= 0 and n >= jobs.least[job] else 0
+
+
+@part
+def _deal(own, job, n):
+    """Give each of the chosen nodes a task in turn as long as it has room: the fullest ones, last first, give back."""
+    units, more = own.work.chosen_units, -own.jobs.units[job]
+    for i in range(n):
+        more += units[i]
+    for _ in range(more if n > 0 else 0):
+        fullest = 0
+        for i in range(1, n):
+            if units[i] >= units[fullest]:
+                fullest = i
+        units[fullest] -= 1
+
+
+@part
+def pick_tasks(own, job, n_usable, free, n_on):
+    """Take nodes for the tasks of a job; where those that were taken are too many, without the smallest ones."""
+    work, n = own.work, 0
+    weigh(own, job)
+    for i in range(n_usable):
+        work.run_left[i] = room_on(own, job, work.usable[i], free, n_on)
+    while n == 0 and n_usable > 0:
+        n = _spread(own, job, n_usable, free)
+        smallest, kept = work.run_left[0], 0
+        for i in range(n_usable):
+            smallest = min(smallest, work.run_left[i])
+        for i in range(n_usable):
+            if n == 0 and work.run_left[i] > smallest:
+                work.usable[kept], work.run_left[kept] = work.usable[i], work.run_left[i]
+                kept += 1
+        n_usable = kept
+    for i in range(1, n):
+        node, units, j = work.chosen[i], work.chosen_units[i], i
+        while j > 0 and work.chosen[j - 1] > node:
+            work.chosen[j], work.chosen_units[j] = work.chosen[j - 1], work.chosen_units[j - 1]
+            j -= 1
+        work.chosen[j], work.chosen_units[j] = node, units
+    if not own.jobs.even[job]:
+        _deal(own, job, n)
+    for i in range(n):
+        work.in_choice[work.chosen[i] // WORD] |= 1 << (work.chosen[i] % WORD)
+    return n
+
+
+@part
+def less_loaded(own, free, a, b):
+    """Say whether of two nodes the first is taken under LLN: by weight, then by the share of its CPUs that is free."""
+    nodes, weight = own.nodes, own.work.weight
+    if weight[a] != weight[b]:
+        return weight[a] < weight[b]
+    return free[0, a] * nodes.cpus[b] > free[0, b] * nodes.cpus[a]
+
+
+@part
+def better(weight, enough, size, best_weight, best_enough, best_size):
+    """Say whether a set of nodes is taken before the best so far: the smallest that is enough, else the largest."""
+    if weight != best_weight:
+        return weight < best_weight
+    if enough != best_enough:
+        return enough
+    return size < best_size if enough else size > best_size
