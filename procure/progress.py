@@ -71,5 +71,13 @@ def track(items: Collection[Item], what: str, unit: str) -> Iterator[Item]:
             one.done += 1
 
 
-def silent(*said: object) -> None:
-    """Do nothing with a note: what a function calls where nobody listens."""
+class _Silent:
+    def __call__(self, *said: object) -> None:
+        """Do nothing."""
+
+    def __repr__(self) -> str:
+        return "silent"
+
+
+silent = _Silent()
+"""What a function is told to call with its notes where nobody listens."""
