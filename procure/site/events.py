@@ -302,6 +302,13 @@ def run_passes(own):
 
 
 @part
+def _put_off(own, row):
+    """Let a job that is requeued wait for the least time, without age."""
+    own.work.accrues[row] = -1
+    own.work.eligible[row] = own.work.now[NOW] + own.rules.requeue_delay + 1
+
+
+@part
 def clear_away(own):
     """Free what the jobs held that were ended, let those wait that wait again, and ask for a pass.
 
@@ -318,11 +325,10 @@ def clear_away(own):
             work.restarts[first] += 1
             work.lost[first] += now - work.begun[job]
             work.begun[job] = work.ended[job] = work.charged[job] = -1
-            work.as_row[first], more = first, own.tables.more
-            for k in range(more[first] - 1, more[first + 1]):
-                row = k if k >= more[first] else first
-                work.accrues[row] = -1
-                work.eligible[row] = now + own.rules.requeue_delay + 1
+            work.as_row[first] = first
+            _put_off(own, first)
+            for row in range(own.tables.more[first], own.tables.more[first + 1]):
+                _put_off(own, row)
             enqueue(own, first)
         else:
             work.cut_short[job] = max(work.cut_short[job], 1)
