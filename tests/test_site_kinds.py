@@ -13,6 +13,7 @@ from procure.run import simulate
 from procure.site.layout import lay_out
 from procure.site.model import Association, Limits, NodeEvent, Partition, Qos, Site
 from procure.site.names import Known
+from procure.site.partitions import in_each_partition
 from procure.site.show import document
 from procure.site.store import write_site
 from procure.site.understand import read_slurm
@@ -471,6 +472,7 @@ def test_a_job_of_several_partitions_starts_in_the_first_that_takes_it(site, tmp
     write_site(found.rules, found.nodes, tmp_path / "s")
     told = simulate(table, found.nodes, f"slurm:site={tmp_path / 's'}", kill_at_limit=False).schedule
     assert told["partition"].tolist() == ["p", "q", "q", "r"]
+    assert in_each_partition(table.drop(columns="partition"))[0]["partition"].tolist() == ["", "p", "", "p", "q", "q"]
     assert told["node_ids"].iloc[:2].tolist() == ["n1", "n2"] and told["start_time"].isna().tolist()[2]
 
 

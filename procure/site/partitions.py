@@ -19,9 +19,13 @@ def in_each_partition(jobs: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     of_job, given = np.arange(len(jobs)), texts(jobs, "partition")
     if "partitions" not in jobs and not any("," in name for name in given):
         return jobs, of_job
-    pairs = zip(given, texts(jobs, "partitions"), strict=True)  # moved to another since it was submitted, it is there
-    lists = [list(dict.fromkeys((text if name in text.split(",") else name).split(","))) for name, text in pairs]
-    more = [(n, name) for n, named in enumerate(lists) for name in named[1:]]
+    named = (
+        # A job that was moved to another since it was submitted is there.
+        text.split(",") if not name or name in text.split(",") else name.split(",")
+        for name, text in zip(given, texts(jobs, "partitions"), strict=True)
+    )
+    lists = [list(dict.fromkeys(each)) for each in named]
+    more = [(n, name) for n, each in enumerate(lists) for name in each[1:]]
     of_job = np.append(of_job, [n for n, _ in more])
-    names = [named[0] for named in lists] + [name for _, name in more]
+    names = [each[0] for each in lists] + [name for _, name in more]
     return jobs.iloc[of_job].assign(partition=names).reset_index(drop=True), of_job

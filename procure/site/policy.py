@@ -171,9 +171,9 @@ class Slurm(Parameters):
 
 
 def _columns(own: Own, partitions: list[str]) -> dict[str, list]:
-    """Say of each job where it ran, if it named several partitions; how often it was ended and waited again, and so on.
+    """Return what the schedule tells beside starts: ``partition`` where some job names several.
 
-    How long the runs took that were cut short, and what ended the last one.
+    Where jobs may be ended early, ``restarts``, ``lost_time`` (s, of the runs that were cut short) and ``ended_by``.
     """
     found: dict[str, list] = {}
     as_row, n = own.work.as_row, len(own.work.as_row)
