@@ -348,7 +348,7 @@ def _changes(done: Recommendation, budgets: Sequence[BestOfBudget]) -> list[str]
         lines.append(text + ".")
     named = done.shape and done.shape | {"package_id": servers(done.shape["package_id"])}
     lines += [f"{one[:1].upper()}{one[1:]}." for one in shape_notes(named)]
-    lines += [one.sentence().replace("without `", "without the rule ").replace("`", "") for one in done.rule_costs]
+    lines += [one.sentence() for one in done.rule_costs]
     own = done.results.plan.study.packages.budget_usd
     for found in budgets:
         share = round(found.budget_usd / own, 4)
