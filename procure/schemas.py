@@ -320,6 +320,7 @@ NODE = Schema(
         _str("features", "Slurm's features of the node, separated by commas", required=False),
         _int("weight", "", "Slurm's weight: nodes with the least are taken first", **_OPTIONAL),
         _int("threads_per_core", "", "hardware threads that count as CPUs", minimum=1, **_OPTIONAL),
+        _int("cpus_per_socket", "", "CPUs of a socket, where jobs take whole ones (CR_Socket)", minimum=1, **_OPTIONAL),
         _int("leaf", "", "leaf switch", **_OPTIONAL),
         _int("pod", "", "pod of the fat-tree", **_OPTIONAL),
         _int("uplinks", "", "uplinks of the leaf switch; empty = as many as the largest leaf has nodes", **_OPTIONAL),

@@ -91,6 +91,7 @@ class NaiveSlurm:
         self.n_submitted = 0
         self.last_pass = self.last_schedule = self.last_full = self.last_calc = self.now = started
         self.last_backfill = math.floor(backfill_clock)
+        self.use_of_accounts = self.parts_of_use()
         self.compute_fair_share()
 
     # ------------------------------------------------------------------ the clock
@@ -355,6 +356,7 @@ class NaiveSlurm:
 
     def decay(self, at: int) -> None:
         """priority_multifactor: PriorityDecayHalfLife, PriorityCalcPeriod."""
+        self.use_of_accounts = self.parts_of_use()
         delta = at - self.last_calc
         self.last_calc = at
         half_life = self.site.priority.decay_half_life
@@ -369,9 +371,27 @@ class NaiveSlurm:
         for job in self.waiting:
             self.set_priority(job)
 
+    def parts_of_use(self) -> list[float]:
+        total = sum(used for row, used in enumerate(self.usage) if self.layout.tree.parent[row] < 0)
+        return [used / total if total > 0 else 0.0 for used in self.usage]
+
+    def classic_share(self, path: list[int]) -> float:
+        """classic_fair_share: F = 2**(-Ue/S/d); Ue of a child = U + (Ue of its parent - U) * its part of the shares."""
+        share = self.layout.tree.share
+        rows = [row for row in path if row >= 0]
+        parts = [*(self.use_of_accounts[row] for row in rows[:-1]), self.parts_of_use()[rows[-1]]]
+        use, shares = parts[0], 1.0
+        for row, part in zip(rows, parts, strict=True):
+            if share[row] >= 0:
+                use, shares = part + (use - part) * share[row], shares * share[row]
+        return 2.0 ** (-use / shares / self.site.priority.damping) if shares > 0 else 0.0
+
     def compute_fair_share(self) -> None:
         """fair_tree: rank users by Level FS, from the root down; equal paths are ties."""
         tree = self.layout.tree
+        if "no_fair_tree" in self.site.priority.flags:
+            self.fair_share = [self.classic_share(path) for path in tree.path.tolist()]
+            return
         level = [0.0] * len(tree.parent)
         for row, above in enumerate(tree.parent):
             siblings = sum(self.usage[n] for n in range(len(level)) if tree.parent[n] == above)
@@ -398,6 +418,8 @@ class NaiveSlurm:
         age = 0.0
         if self.eligible(job):
             self.note_eligible(job)
+        if "accrue_always" in rules.flags and self.accrues[job] < 0:
+            self.accrues[job] = self.now
         if self.accrues[job] >= 0:
             age = min(max(self.now - self.accrues[job], 0) / rules.max_age, 1.0)
         share = self.fair_share[self.layout.tree.user_of[self.jobs["association"][job]]]
@@ -409,7 +431,8 @@ class NaiveSlurm:
                 / (2 * sum(self.totals[0]))
                 * self.more_cpus[job]
             )
-        self.priority[job] = int(max(value, 1.0))
+        least = self.priority[job] if "incr_only" in rules.flags else 1
+        self.priority[job] = max(int(max(value, 1.0)), least)
 
     def note_eligible(self, job: int) -> None:
         """A dependency is seen to be met when a pass lists the jobs (sacct's Eligible), or priorities are computed."""

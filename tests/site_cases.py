@@ -85,6 +85,13 @@ def site_case(feature: str, seed: int) -> tuple[Site, pd.DataFrame, pd.DataFrame
 
 def _priority(rng, settings, jobs, nodes):
     jobs["qos"] = rng.choice(["", "high"], len(jobs))
+    flags = [(), ("no_fair_tree",), ("no_fair_tree", "incr_only"), ("accrue_always",)][rng.integers(4)]
+    settings["priority"] = settings["priority"].model_copy(update={"flags": flags, "damping": int(rng.choice([1, 3]))})
+    above = str(rng.choice(["root", "b"]))
+    settings["associations"] = tuple(
+        each.model_copy(update={"parent": above}) if (each.account, each.user) == ("c", "") else each
+        for each in settings["associations"]
+    )
 
 
 def _basic(rng, settings, jobs, nodes):

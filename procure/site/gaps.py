@@ -101,8 +101,8 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     ], record["_where"])  # fmt: skip
 
 
-def geometry(given: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the CPUs of a node and its threads per core, as Slurm makes them of what its line gives."""
+def geometry(given: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Return a node's CPUs, its threads per core and its sockets, as Slurm makes them of what its line gives."""
     threads, cores, boards = (given.get(name) or 1 for name in ("threads_per_core", "cores", "boards"))  # 0 is 1
     cpus = given.get("cpus")
     each = cores * threads
@@ -111,7 +111,7 @@ def geometry(given: Mapping[str, Any]) -> tuple[int, int]:
     if cpus not in (sockets, sockets * cores, sockets * each):
         cpus = sockets * each
     # CPUs that equal cores, or sockets, have one thread each, whatever threads there are (slurm.conf(5), CPUs).
-    return cpus, threads if cpus == sockets * each else 1
+    return cpus, threads if cpus == sockets * each else 1, sockets
 
 
 def node_gaps(found: Configuration) -> list[NotUnderstood]:

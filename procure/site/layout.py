@@ -60,7 +60,8 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     flexible, count, least = tasks.flexible > 0, units.n, tasks.least
     tasks = tasks._replace(node_mem=np.where(all_memory, 0, tasks.node_mem))
     n_cpus, memory, gpus = units.cpus, np.where(all_memory, 0, units.mem), units.gpus
-    core = _threads(nodes) if site.select.consume == "core" else np.ones(len(nodes), np.int64)
+    unit = {"core": "threads_per_core", "socket": "cpus_per_socket"}.get(site.select.consume, "")
+    core = np.maximum(nodes[unit].fillna(1).to_numpy(np.int64), 1) if unit in nodes else np.ones(len(nodes), np.int64)
     per_core = int(core[0]) if (core == core[0]).all() else 1  # where nodes differ, each node rounds up (`taken`)
     own_cores, step = known.own_cores(), np.maximum(task_columns(jobs)["cpus_per_task"], 1)
     of_task = np.where(own_cores == EACH_CPU, step * per_core, step + own_cores * (-step % per_core))
@@ -233,13 +234,6 @@ def _caps(known: Known, cpus: np.ndarray, whole: np.ndarray) -> tuple[np.ndarray
         rows += [] if most is None else [np.minimum(cpus, most), np.where(cpus > most, 0, cpus)]
     cap = np.array(row_of, np.int64)[known.partition_of]
     return cap + (whole & (cap > 0)), rows
-
-
-def _threads(nodes: pd.DataFrame) -> np.ndarray:
-    """Return the CPUs of a core of each node, int64[n_nodes]."""
-    if "threads_per_core" not in nodes:
-        return np.ones(len(nodes), np.int64)
-    return np.maximum(nodes["threads_per_core"].fillna(1).to_numpy(np.int64), 1)
 
 
 def _places(known: Known) -> tuple[Places, np.ndarray]:

@@ -129,6 +129,7 @@ class Priority(Settings):
     flags: Names = ()
     decay_half_life: NaturalInt = Field(default=7 * 86_400, description="s; 0 = usage never decays")
     calc_period: PositiveInt = 300
+    damping: PositiveInt = Field(default=1, description="FairShareDampeningFactor of the classic fair share")
     usage_reset: str = "none"
     usage_at: Moment | None = Field(
         default=None, description="when sshare told the usage of associations, Unix s; none = at the first submission"
@@ -166,7 +167,7 @@ class Scheduler(Settings):
 class Select(Settings):
     """What is allocated, and which nodes are taken first."""
 
-    consume: Literal["node", "core", "cpu"] = "core"
+    consume: Literal["node", "socket", "core", "cpu"] = "core"
     memory: bool = True
     pack_nodes: bool = False
     lln: bool = False

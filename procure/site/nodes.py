@@ -85,6 +85,8 @@ def node_table(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
     repeated = first.duplicated(keep=False)
     called = {n: f"{first[n]}-{n + 1}" if repeated[n] else first[n] for n in first.index}
     frame["kind"] = number.map(called)
+    if "cr_socket" not in found.settings.get("selecttypeparameters", "").lower():
+        frame = frame.drop(columns="cpus_per_socket")
     if frame["leaf"].isna().all():
         frame = frame.drop(columns=["leaf", "pod"])
     # Slurm has its nodes in the order of their names, however slurm.conf lists them, and among equals takes the first.
@@ -103,8 +105,8 @@ _LARGEST = 10**9
 
 def _node(record: Record) -> dict[str, Any]:
     given, _ = taken(NODES, record, lambda _: record["_where"], f"{record['nodename']} ")
-    cpus, threads = geometry(given)
-    reserved = 0
+    cpus, threads, sockets = geometry(given)
+    of_socket, reserved = cpus // sockets, 0
     if "usable" in given:
         cpus = given["usable"]
     else:  # the CPUs of a line's list are numbered core by core, and the list stands above the count
@@ -124,6 +126,7 @@ def _node(record: Record) -> dict[str, Any]:
         "features": given.get("features", ""),
         "weight": given.get("weight", 1),
         "threads_per_core": threads,
+        "cpus_per_socket": of_socket,
     }
 
 

@@ -95,8 +95,38 @@ def _compared(own, a, b):
 
 
 @part
+def note_use(own, users):
+    """Set the part of all use of each account, or user, in ``level``."""
+    work, tree, total = own.work, own.tree, 0.0
+    for row in range(work.usage.size):
+        total += work.usage[row] if tree.parent[row] < 0 else 0.0
+    for row in range(work.usage.size):
+        if (tree.user_of[row] >= 0) == users:
+            work.level[row] = work.usage[row] / total if total > 0 else 0.0
+
+
+@part
+def _classic_shares(own):
+    """Give each user 2 to the minus effective use over normal shares (Slurm's page *Classic Fairshare Algorithm*)."""
+    work, tree = own.work, own.tree
+    for user in range(tree.path.shape[0]):
+        use, shares = 0.0, 1.0
+        for depth in range(tree.path.shape[1]):
+            row = tree.path[user, depth]
+            if row >= 0 and tree.share[row] >= 0:
+                above = use if depth > 0 else work.level[row]
+                use = work.level[row] + (above - work.level[row]) * tree.share[row]
+                shares *= tree.share[row]
+        work.fair_share[user] = 2.0 ** (-use / shares / own.rules.damping) if shares > 0 else 0.0
+
+
+@part
 def fair_shares(own):
     """Rank the users; what each gets is the share of users that are not served before it."""
+    if own.rules.damping > 0:
+        note_use(own, True)
+        _classic_shares(own)
+        return
     _levels(own)
     order = own.tables.order
     n = order.size
@@ -131,6 +161,8 @@ def set_priority(own, job):
     age, now = 0.0, work.now[NOW]
     if eligible(own, job):
         note_eligible(own, job)
+    if rules.accrues_always and work.accrues[job] < 0:
+        work.accrues[job] = now
     if work.accrues[job] >= 0:
         age = min(max(now - work.accrues[job], 0) / rules.max_age, 1.0)
     share = work.fair_share[own.tree.user_of[jobs.association[job]]]
@@ -140,7 +172,8 @@ def set_priority(own, job):
         + jobs.base[job]
         + rules.cpu_weight * work.more_cpus[job]
     )
-    work.priority[job] = int(max(value, 1.0))
+    least = work.priority[job] if rules.only_up else 1
+    work.priority[job] = max(int(value), least, 1)
 
 
 @part
@@ -148,6 +181,8 @@ def decay(own, at):
     """Let usage decay up to a moment, add what ran since, and compute all priorities again."""
     work = own.work
     work.now[LAST_CALC] = at
+    if own.rules.damping > 0:
+        note_use(own, False)  # Slurm reckons what accounts have used before it adds what ran since
     kept = own.tables.power[own.rules.calc_period]
     for row in range(work.usage.size):
         work.usage[row] *= kept

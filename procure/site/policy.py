@@ -22,7 +22,7 @@ from procure.site.change import changed, split_changes
 from procure.site.events import clear_away, new_moment, next_wake, run_passes, see_ended, waits_again
 from procure.site.layout import NO_NODES, lay_out
 from procure.site.model import Partition, Priority, Site
-from procure.site.order import fair_shares
+from procure.site.order import fair_shares, note_use
 from procure.site.partitions import in_each_partition
 from procure.site.past import as_never_ended
 from procure.site.store import read_site
@@ -45,13 +45,15 @@ def _tell_units(tasks, work, first, n, left):
 def decide(state, own):
     """Start what this centre's Slurm would start: its order, limits, two schedulers and choice of nodes.
 
-    The order is that of multifactor priority with Fair Tree; limits of QOS, partition QOS and associations hold jobs
-    back; the main scheduler runs when Slurm's would, backfill every bf_interval; nodes are chosen as by cons_tres.
+    The order is that of multifactor priority with Fair Tree or the classic fair share; limits of QOS, partition QOS and
+    associations hold jobs back; the main scheduler runs when Slurm's would, backfill every bf_interval; nodes are
+    chosen as by cons_tres.
     """
     work = own.work
     if work.now[NOW] != state.now[0] or work.now[SEEN_FIRST] == 0:
         if work.now[SEEN_FIRST] == 0:
             work.now[SEEN_FIRST] = 1
+            note_use(own, False)
             fair_shares(own)
         new_moment(state, own)
     see_ended(state, own)

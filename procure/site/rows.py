@@ -78,6 +78,7 @@ _PRIORITY = (
         lambda text: 60 * (positive(text) or 5) if text.isdecimal() else seconds(text),
     ),
     Row("priorityfavorsmall", "priority.favor_small", yes),
+    Row("fairsharedampeningfactor", "priority.damping", if_positive),
 )
 
 

@@ -291,7 +291,7 @@ def _scheduler(found: Configuration, unknown: list[NotUnderstood]) -> Scheduler:
 
 _MODELLED_FLAGS = {
     "no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres", "no_normal_all", "fair_tree",
-    "small_relative_to_time", "max_tres",
+    "small_relative_to_time", "max_tres", "no_fair_tree", "accrue_always", "incr_only", "calculate_running",
 }  # fmt: skip
 _KNOWN_SELECT = re.compile(
     r"cr_(core|cpu|socket|memory|pack_nodes|lln|core_memory|cpu_memory|socket_memory|core_default_dist_block|"
@@ -323,8 +323,8 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
     get = found.settings.get
     kind = get("selecttype", "select/cons_tres").removeprefix("select/")
     given = words(get("selecttypeparameters", ""))
-    by_cpu = any(word.startswith("cr_cpu") for word in given)
-    values["consume"] = "node" if kind == "linear" else "cpu" if by_cpu else "core"
+    unit = next((of for of in ("cpu", "socket") if any(word.startswith(f"cr_{of}") for word in given)), "core")
+    values["consume"] = "node" if kind == "linear" else unit
     values["memory"] = (not given and kind != "linear") or any("memory" in word for word in given)
     values["pack_nodes"], values["lln"] = "cr_pack_nodes" in given, "cr_lln" in given
     # topology.yaml stands above the plugin (topology.yaml(5)).
@@ -340,7 +340,9 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
         (values["pack_nodes"], f"{of} cr_pack_nodes", "", "nodes are chosen as without it: a job may get other ones"),
         ("cr_one_task_per_core" in given and threads, f"{of} cr_one_task_per_core", "",
          "in Slurm each task has a core of its own; here jobs take the CPUs that they ask for"),
-        *((not _KNOWN_SELECT.match(word) or "socket" in word, f"{of} {word}", "", "cores are taken in its place")
+        (unit == "socket", f"{of} cr_socket", "",
+         "jobs take as few whole sockets as hold them; Slurm deals their tasks out to all free ones: jobs wait longer"),
+        *((not _KNOWN_SELECT.match(word), f"{of} {word}", "", "cores are taken in its place")
           for word in given),
         (plugin == "block", "TopologyPlugin", plugin, "blocks are taken as leaf switches"),
         (plugin not in ("", "none", "default", "flat", "tree", "block"), "TopologyPlugin", plugin,

@@ -73,6 +73,9 @@ class Rules(NamedTuple):
     requeue_delay: int
     clock: int  # s after the first submission when Slurm began to look for jobs that outlast their limits
     began: int  # Unix s of the first submission, modulo a day: rounding is to the clock's own minutes
+    damping: float  # of the classic fair share; 0 = Fair Tree
+    accrues_always: int  # 1 = age counts from the submission
+    only_up: int  # 1 = a priority never falls
     uneven: int  # 1 = nodes differ in the CPUs of a core, so that a job of nodes takes other CPUs of each
 
 
@@ -108,7 +111,7 @@ class Work(NamedTuple):
     jobs_on: np.ndarray  # int64[n_limits, n_nodes], jobs on each node that each limit on different nodes counts
     weight: np.ndarray  # int64[n_nodes], what nodes weigh for the job whose nodes are picked
     usage: np.ndarray  # float64[n_tree]
-    level: np.ndarray  # float64[n_tree]
+    level: np.ndarray  # float64[n_tree], Level FS; of the classic fair share the part of all use
     below: np.ndarray  # float64[n_tree + 1], usage of the children; the last is the root's
     fair_share: np.ndarray  # float64[n_users]
     array_running: np.ndarray  # int64[n_arrays]
@@ -273,7 +276,9 @@ def rules_of(site: Site, layout: Layout, began: int) -> Rules:
         cpu_weight(site, int(layout.nodes.cpus.sum())), p.max_age, p.calc_period,
         math.ceil(s.sched_min_interval - 1e-3), n_leaves if n_leaves > 1 else 0, int(layout.jobs.preempts.any()),
         int(e.youngest_first), int(e.strict_order), e.reorder_count, e.patience,
-        e.requeue_delay, math.floor(clock), began % 86_400, int(n_threads > 1),
+        e.requeue_delay, math.floor(clock), began % 86_400,
+        float(p.damping) if "no_fair_tree" in p.flags else 0.0, int("accrue_always" in p.flags),
+        int("incr_only" in p.flags), int(n_threads > 1),
     )  # fmt: skip
 
 

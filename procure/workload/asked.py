@@ -130,6 +130,8 @@ class Asked(NamedTuple):
     exclusive: bool = False
     all_memory: bool = False
     """Of each node it takes all memory, ``--mem=0``, and counts for the CPUs that it asked for."""
+    of_each: int = 0
+    """Tasks of each node that it gets, where a range of nodes alone, ``-N 1-4``, says how many these are."""
 
 
 def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
@@ -150,10 +152,14 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
     least = max(low, 1) * max(wide, 1)
     own = c
     c = c or _whole(options, "cpus-per-gpu") * (gpus["gpus-per-task"] or (gpus["gpus"] if n <= 1 else 0))
-    if cpus and cpus not in ((n or least) * (own or 1), (n or least) * (c or 1)):  # those per GPU are not counted
+    of_each = 0 if n or high <= low else max(wide, 1)
+    if of_each and cpus == of_each * (own or cpus // of_each) > 0:  # those of one node are counted
+        c = cpus // of_each
+    elif cpus and cpus not in ((n or least) * (own or 1), (n or least) * (c or 1)):  # those per GPU are not counted
         n, c = _completed(n, own, least if low or wide else 0, cpus)
         if not n:
             return Asked(gpu_type=model, exclusive=whole, all_memory=all_memory)
+    of_each *= not n
     n, c = n or least, c or 1
     stated = max(min(low, n), 1)
     low = max(stated, -(-n // wide) if wide else 1)
@@ -176,6 +182,7 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         gpu_type=model,
         exclusive=whole,
         all_memory=all_memory,
+        of_each=of_each,
     )
     return asked if asked.gpus_per_task or asked.gpus_per_node else _shared_out(asked, gpus["gpus"])
 

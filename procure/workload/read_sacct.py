@@ -287,7 +287,7 @@ def _amounts(
     gpus, uneven = _gpus(log, asked, got, n_nodes)
     as_asked = (asked["gpu"] > 0) & ~(got["gpu"] > asked["gpu"])
     more = {name: as_asked & (got[name] > asked[name]) for name in ("cpu", "mem")}
-    return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, all_memory, uneven, more)
+    return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, all_memory, uneven, got["cpu"], more)
 
 
 def _gpus(

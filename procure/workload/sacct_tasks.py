@@ -37,6 +37,8 @@ class Seen(NamedTuple):
     """No memory is counted as asked for, and some as given: that of whole nodes."""
     uneven: np.ndarray
     """Its GPUs do not part evenly over its nodes."""
+    held: np.ndarray
+    """CPUs that it got."""
     more: dict[str, np.ndarray]
     """It got the GPUs that it asked for, and more of ``cpu`` or ``mem`` than it asked for."""
 
@@ -61,7 +63,7 @@ def _read_key(key: str) -> tuple[Any, ...]:
 
 _SIZES = {"ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "ntasks-per-gpu"}
 _FIELDS: list[type] = [
-    object, *[np.int64] * 9, object, bool, bool, *[object] * 5, np.int64, object, np.int64, bool,
+    object, *[np.int64] * 9, object, bool, bool, np.int64, *[object] * 5, np.int64, object, np.int64, bool,
 ]  # fmt: skip
 
 
@@ -103,10 +105,12 @@ def line_columns(
         columns["all_memory"] = whole
     shape = _shapes(asked, seen, asks, columns["job_id"])
     odd = seen.uneven & ledger.keep & ((shape != "tasks") | (asked["gpus_per_task"] == 0))
+    ranged = (asked["of_each"] > 0) & ledger.keep & (shape == "tasks")
     of_user = text.str.contains(r"\s--exclusive=(?:user|mcs|topo)\b").to_numpy(bool) & ledger.keep
     for jobs, what in (
         (whole, "asked for all memory of their nodes (--mem=0): what they got is taken, but under policy slurm"),
         (odd, "asked for GPUs that do not part evenly over their nodes: each node is taken to give the larger part"),
+        (ranged, "asked for a range of nodes alone (-N 1-4): their CPUs are those of the nodes that they got"),
         (of_user, "asked for nodes alone with jobs of their user, label or topology: they share nodes with all"),
     ):
         if n := int(jobs.sum()):
@@ -144,13 +148,15 @@ def _tasks(columns: dict[str, Any], asked: dict[str, np.ndarray], seen: Seen, ta
     """Return the columns of jobs of tasks, and the nodes that they got; those of nodes stay as they are."""
     if not tasks.any():
         return {}
-    n_tasks = np.maximum(asked["n_tasks"], 1)
     nodes, memory = np.asarray(columns["n_nodes"], float), np.asarray(columns["mem_mb_per_node"], float)
     got = np.where(seen.given > 0, seen.given, np.maximum(nodes, asked["min_nodes"]))
+    every = got * asked["of_each"]
+    n_tasks = np.where(seen.held >= every * asked["cpus_per_task"], every, 0)
+    n_tasks = np.maximum(n_tasks, np.maximum(asked["n_tasks"], 1))
     cpus = np.ceil(n_tasks * asked["cpus_per_task"] / got)
     said = (asked["mem_mb_per_task"] > 0) | (asked["mem_mb_per_node"] >= 0)
     total = np.maximum(memory * nodes - (nodes - 1), 0)  # at least: each node's part of it was rounded up
-    each = np.where(said, asked["mem_mb_per_task"], np.where(seen.per_node, 0, np.ceil(total / n_tasks)))
+    each = np.where(said, asked["mem_mb_per_task"], np.where(seen.per_node | (every > 0), 0, np.ceil(total / n_tasks)))
     of_node = np.where(said, np.maximum(asked["mem_mb_per_node"], 0), np.where(each > 0, 0, memory))
     gpus_said = asked["gpus_per_task"] + asked["gpus_per_node"] > 0
     gpus = np.where(gpus_said, asked["gpus_per_node"], columns["gpus_per_node"])
