@@ -998,18 +998,24 @@ class NaiveSlurm:
         return [weight[node] + (node not in on and line[node] in lines) for node in range(self.n_nodes)]
 
     def pick_leaf(self, job, usable, n):
-        """topology: the leaf switch that holds the job with the fewest nodes left, else the fewest leaves."""
+        """topology: the leaf switch that holds the job with the fewest nodes left, else the fewest leaves.
+
+        node_scheduler: nodes of a lower weight are all taken first; then come the leaves that these are of.
+        """
         leaf, weight = self.layout.nodes.leaf, self.weights(job)
+        last = sorted(weight[node] for node in usable)[n - 1]
+        taken = [node for node in usable if weight[node] < last]
         by_leaf: dict[int, list[int]] = {}
         for node in usable:
-            by_leaf.setdefault(int(leaf[node]), []).append(node)
-        taken: list[int] = []
+            if weight[node] == last:
+                by_leaf.setdefault(int(leaf[node]), []).append(node)
+        for each in sorted({int(leaf[node]) for node in taken} & by_leaf.keys()):
+            taken += by_leaf.pop(each)[: n - len(taken)]
         while len(taken) < n:
             need = n - len(taken)
             sizes = {k: len(nodes) for k, nodes in by_leaf.items()}
             best = min(sizes, key=lambda k: (sizes[k] < need, sizes[k] if sizes[k] >= need else -sizes[k], k))
-            nodes = sorted(by_leaf.pop(best), key=lambda node: (weight[node], node))
-            taken += nodes[:need]
+            taken += by_leaf.pop(best)[:need]
         return sorted(taken)
 
     def begin(self, job, nodes) -> None:

@@ -31,6 +31,7 @@ from procure.site.model import (
     Qos,
     Reservation,
     Scheduler,
+    Select,
     Site,
 )
 from procure.site.policy import Slurm
@@ -653,6 +654,23 @@ def test_of_neighbours_one_node_is_the_fullest_several_or_with_gpus_the_first(n_
     nodes = pd.DataFrame({"cpus": [5, 4, 8, 4, 8], "gpus": 2})
     asked = {"run_time": [50], "cpus_per_node": 4, "n_nodes": n_nodes, "gpus_per_node": gpus}
     assert started(tmp_path, Site(priority=Priority(type="basic")), nodes, asked)["node_ids"].iloc[0] == found
+
+
+@pytest.mark.parametrize(
+    ("tasks", "weight", "found"),
+    [
+        (20, [1] * 6, "n1,n2,n3"),
+        (10, [1] * 6, "n1,n2"),
+        (12, [5, 5, 1, 5, 5, 5], "n3,n4"),
+        (20, [1, 1, 5, 5, 5, 5], "n1,n2,n3"),
+    ],
+)
+def test_tasks_take_the_leaf_with_the_fewest_nodes_and_light_nodes_first(tasks, weight, found, tmp_path):
+    """A leaf fits by its nodes, not by their CPUs; of nodes with a lower weight all are taken: as Slurm 22.05 does."""
+    nodes = pd.DataFrame({"cpus": 8, "leaf": [0, 0, 1, 1, 1, 1], "weight": weight})
+    asked = {"run_time": [50], "n_tasks": tasks, "cpus_per_task": 1}
+    site = Site(priority=Priority(type="basic"), select=Select(topology="tree"))
+    assert started(tmp_path, site, nodes, asked)["node_ids"].iloc[0] == found
 
 
 @pytest.mark.parametrize(("boot", "starts"), [("04:26:38", [0, 3]), ("04:26:39", [1, 4]), ("05:26:40", [2, 2])])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from procure.simulator.kernel import part
 from procure.site.needs import cpus_of, holds
 from procure.site.sets import list_choice
-from procure.site.spread import better, less_loaded, pick_tasks, weigh
+from procure.site.spread import less_loaded, pick_tasks, spread_leaves, weigh
 from procure.site.work import WORD
 
 
@@ -113,33 +113,12 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
 
 
 @part
-def _pick_leaves(own, n_usable, n, n_chosen):
-    """Take the leaf switch that holds the job with the fewest nodes left, else the fullest first; light nodes first."""
-    usable, weight, leaf_of = own.work.usable, own.work.weight, own.tables.leaf_of
-    done, sizes = own.work.run_done, own.work.run_first
-    for leaf in range(own.rules.tree):
-        sizes[leaf] = 0
+def _pick_leaves(own, job, n_usable, n, n_chosen):
+    """Take nodes leaf switch by leaf switch: a job of nodes is one of tasks that has one on each."""
     for i in range(n_usable):
-        done[i] = 0
-        sizes[leaf_of[usable[i]]] += 1
-    taken = 0
-    while taken < n:
-        need, best = n - taken, -1
-        for leaf in range(own.rules.tree):
-            size = sizes[leaf]
-            if size > 0 and (best < 0 or better(0, size >= need, size, 0, sizes[best] >= need, sizes[best])):
-                best = leaf
-        for _ in range(min(need, sizes[best])):
-            light = -1
-            for i in range(n_usable):
-                if done[i] or leaf_of[usable[i]] != best:
-                    continue
-                if light < 0 or weight[usable[i]] < weight[usable[light]]:
-                    light = i
-            done[light] = 1
-            _take(own, usable[light], n_chosen + taken)
-            taken += 1
-        sizes[best] = 0
+        own.work.run_left[i] = 1
+    for k in range(spread_leaves(own, job, n_usable, n_chosen, n, n, n, n)):
+        _take(own, own.work.chosen[n_chosen + k], n_chosen + k)
 
 
 @part
@@ -149,7 +128,7 @@ def pick(own, job, n_usable, n, n_chosen, free):
     if own.jobs.lln[job]:
         _pick_least_loaded(own, n_usable, n, n_chosen, free)
     elif own.rules.tree:
-        _pick_leaves(own, n_usable, n, n_chosen)
+        _pick_leaves(own, job, n_usable, n, n_chosen)
     else:
         _pick_runs(own, job, n_usable, n, n_chosen, free)
 

@@ -76,6 +76,17 @@ def _only_node(own, job, run, left, nodes_left):
 
 
 @part
+def _units(own, job, i, left, more_nodes):
+    """Return how many of a job's tasks that are left a usable node takes: one less for each node still to come."""
+    node, jobs = own.work.usable[i], own.jobs
+    units = min(own.work.run_left[i], jobs.most[job])  # of --ntasks-per-node all, though the last has fewer tasks
+    if jobs.even[job]:
+        return units
+    few, each = max(left - max(more_nodes, 0), 1), of_task(own, job, node)
+    return min(units, few + (-few * each % own.nodes.core[node]) // each)  # whole cores
+
+
+@part
 def _spread(own, job, n_usable, free):
     """Take usable nodes for a job's tasks as `_eval_nodes` of select/cons_tres does; returns how many, 0 = none."""
     work, jobs = own.work, own.jobs
@@ -90,18 +101,83 @@ def _spread(own, job, n_usable, free):
         for i in range(work.run_first[run], work.run_first[run + 1]):
             if (left <= 0 and n >= wanted) or n == jobs.spread[job] or (only >= 0 and i != only):
                 continue
-            units = min(work.run_left[i], jobs.most[job])  # of --ntasks-per-node all, though the last has fewer tasks
-            if not jobs.even[job]:
-                few = max(left - max(jobs.least[job] - n - 1, 0), 1)
-                each = of_task(own, job, work.usable[i])
-                few += (-few * each % own.nodes.core[work.usable[i]]) // each  # whole cores
-                units = min(units, few)
+            units = _units(own, job, i, left, jobs.least[job] - n - 1)
             if units <= 0 or (n + 1 == jobs.spread[job] and units < left):
                 continue
             work.chosen[n], work.chosen_units[n] = work.usable[i], units
             left -= units
             n += 1
     return n if left <= 0 and n >= jobs.least[job] else 0
+
+
+@part
+def _heaviest(own, job, n_usable, left, wanted):
+    """Return the weight up to which the usable nodes, in groups of one weight, are enough; else that of the last."""
+    usable, weight, room = own.work.usable, own.work.weight, own.work.run_left
+    bound = weight[usable[0]]
+    for i in range(n_usable):
+        bound = min(bound, weight[usable[i]])
+    while True:
+        n, units, after = 0, 0, -1
+        for i in range(n_usable):
+            if weight[usable[i]] <= bound:
+                n += 1
+                units += min(room[i], own.jobs.most[job])
+            elif after < 0 or weight[usable[i]] < weight[usable[after]]:
+                after = i
+        if after < 0 or (n >= wanted and units >= left):
+            return bound
+        bound = weight[usable[after]]
+
+
+@part
+def _leaf_after(own, wanted):
+    """Return the leaf switch to take nodes of: the one with the fewest nodes that has enough, else the most; −1 = none.
+
+    Leaves of nodes that a job has already come first, in their order; their numbers stand in ``run_heap``.
+    """
+    sizes, begun, best = own.work.run_first, own.work.run_heap, -1
+    for leaf in range(own.rules.tree):
+        if sizes[leaf] > 0 and begun[leaf]:
+            return leaf
+        size = sizes[leaf]
+        if size > 0 and (best < 0 or better(0, size >= wanted, size, 0, sizes[best] >= wanted, sizes[best])):
+            best = leaf
+    return best
+
+
+@part
+def spread_leaves(own, job, n_usable, at, least, wanted, most, left):
+    """Take usable nodes as `_eval_nodes_topo` of select/cons_tres does in Slurm 22.05; returns how many, 0 = none.
+
+    Of the lightest nodes that are enough, all but those of the last weight are taken, then leaf switches one by one.
+    """
+    work, leaf_of, n = own.work, own.tables.leaf_of, 0
+    usable, weight, taken = work.usable, work.weight, work.run_done
+    sizes, begun = work.run_first, work.run_heap
+    bound = _heaviest(own, job, n_usable, left, wanted)
+    for leaf in range(own.rules.tree):
+        sizes[leaf] = begun[leaf] = 0
+    for i in range(n_usable):
+        taken[i] = int(weight[usable[i]] > bound)
+        sizes[leaf_of[usable[i]]] += 1 - taken[i]
+    leaf = -1
+    while n < most and (left > 0 or n < wanted):
+        for i in range(n_usable):
+            mine = weight[usable[i]] < bound if leaf < 0 else leaf_of[usable[i]] == leaf
+            units = _units(own, job, i, left, least - n - 1) if mine and not taken[i] else 0
+            if units <= 0 or n == most or (left <= 0 and n >= wanted):
+                continue
+            work.chosen[at + n], work.chosen_units[at + n], taken[i] = usable[i], units, 1
+            left -= units
+            n += 1
+            begun[leaf_of[usable[i]]] = 1
+        if leaf >= 0:
+            sizes[leaf] = 0
+        leaf = _leaf_after(own, wanted - n)
+        if leaf < 0:
+            break
+    return n if left <= 0 and n >= least else 0
 
 
 @part
@@ -125,8 +201,13 @@ def pick_tasks(own, job, n_usable, free, n_on):
     weigh(own, job)
     for i in range(n_usable):
         work.run_left[i] = room_on(own, job, work.usable[i], free, n_on)
+    jobs, leaves = own.jobs, own.rules.tree > 0 and not own.jobs.lln[job]
     while n == 0 and n_usable > 0:
-        n = _spread(own, job, n_usable, free)
+        if leaves:
+            most, left = jobs.spread[job], jobs.units[job]
+            n = spread_leaves(own, job, n_usable, 0, jobs.least[job], jobs.want[job], most, left)
+        else:
+            n = _spread(own, job, n_usable, free)
         smallest, kept = work.run_left[0], 0
         for i in range(n_usable):
             smallest = min(smallest, work.run_left[i])
