@@ -21,7 +21,7 @@ import pandas as pd
 from queue_time_claims import busy_year
 
 from procure.comparison.classes import resource_usage
-from procure.comparison.paired import paired_tests
+from procure.comparison.parts import paired_tests
 from procure.comparison.ranking import PUBLISHED_WEIGHTS, rank
 from procure.forecast.periods import find_patterns
 from procure.run import simulate

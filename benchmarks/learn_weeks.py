@@ -19,7 +19,7 @@ from procure.learn.judge import evaluate_policy
 from procure.learn.search import Settings, arrays_of, learn_policy, start_of_search
 from procure.learn.store import TrainedPolicy
 from procure.learn.weeks import DayFilter
-from procure.policies.chosen import label
+from procure.policies.catalog import label
 from procure.policies.easy import Easy
 from procure.policies.names import RIVALS
 from procure.simulator.seams import order

@@ -35,7 +35,7 @@ from procure.learn.run_times import expected_before
 from procure.learn.search import Settings, arrays_of, search, start_of_search
 from procure.learn.store import TrainedPolicy
 from procure.learn.weeks import SLOWDOWN, Period, figures_of
-from procure.policies.chosen import label
+from procure.policies.catalog import label
 from procure.run import Prepared, prepare, run_prepared
 
 LENGTH, FLOOR = 1024, 10.0

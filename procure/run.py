@@ -17,11 +17,10 @@ import pyarrow as pa
 
 from procure.errors import TableError
 from procure.policies import catalog
-from procure.policies.chosen import Chosen, chosen_policy
+from procure.policies.catalog import Chosen, chosen_policy
 from procure.policies.parameters import Facts, Parameters
 from procure.progress import step
 from procure.schemas import JOB, METRICS, NODE, REQUEST, TASKS
-from procure.simulator import state as simulator_state
 from procure.simulator.arrays import (
     Durations,
     Jobs,
@@ -42,7 +41,7 @@ from procure.simulator.drive import CompiledPolicy, compiling, drive, load_compi
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
 from procure.simulator.metrics import Usage, as_record, measure, utilization_nodes
 from procure.simulator.schedule import Outcome, schedule_of
-from procure.simulator.state import FAR
+from procure.simulator.state import FAR, System, build
 from procure.simulator.tasks import placed
 from procure.tables import as_table, check, with_clock_of
 from procure.text import Shown, counted, with_unit
@@ -137,6 +136,11 @@ class Prepared:
     def n_counted(self) -> int:
         """Jobs that are not of the warm-up."""
         return int((self.jobs.submit >= self.counts_from).sum())
+
+    @property
+    def system(self) -> System:
+        """The nodes."""
+        return System(self.kinds, self.kind_of, self.fits, self.leaf, self.pod)
 
     @property
     def groups(self) -> Groups:
@@ -383,20 +387,8 @@ def _by_fast_lane(ready: Prepared) -> Outcome:
 
 def _by_loop(ready: Prepared, chosen: Chosen, estimates: np.ndarray | None) -> Outcome:
     took = ready.durations
-    world, state = simulator_state.build(
-        ready.jobs,
-        ready.kinds,
-        ready.fits,
-        ready.kind_of,
-        took.took,
-        options=chosen.options,
-        user=ready.user,
-        estimate=estimates,
-        due=ready.due,
-        leaf=ready.leaf,
-        pod=ready.pod,
-        full=took.full,
-        limit=took.limit,
+    world, state = build(
+        ready.jobs, ready.system, took, chosen.options, user=ready.user, estimate=estimates, due=ready.due
     )
     facts = Facts(ready.profiles, took.full, ready.kinds.speed[ready.kind_of], ready.began, ready.table, ready.nodes)
     policy = chosen.make(state, facts)

@@ -65,6 +65,15 @@ class Sim:
         self.now = self.deepest = 0
         self.able = [enough(job, self.held(j, nodes)) for j, job in enumerate(jobs)]
 
+    def is_pool(self):
+        """Whether any job that can run fits any node, and no node holds two: then only counts matter."""
+        able = [job for job, is_able in zip(self.jobs, self.able, strict=True) if is_able]
+        return (
+            bool(able)
+            and all(holds(job, node, node) for job in able for node in self.nodes)
+            and 2 * min(job["cpus"] for job in able) > max(node["cpus"] for node in self.nodes)
+        )
+
     def held(self, j, *frees):
         job = self.jobs[j]
         return {n: min(holds(job, node, free[n]) for free in frees) for n, node in enumerate(self.nodes)}

@@ -255,6 +255,18 @@ def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):
     return rows, servers
 
 
+def as_found(start, where):
+    """What a slow twin gave, as `found` has it."""
+    return start, [tuple(f"n{n}" for n in sorted(nodes)) for nodes in where]
+
+
+def fitting(state, job):
+    """Rows of the nodes that hold a job's share of a node now."""
+    fits = (state.free_cpus >= state.cpus[job]) & (state.free_mem >= state.mem[job])
+    fits &= (state.free_gpus >= state.gpus[job]) & (state.node_types & state.types[job] != 0)
+    return np.flatnonzero(fits)
+
+
 def found(run, jobs: pd.DataFrame):
     """Start (s after the first submission, None) and node names per job."""
     first = int(jobs["submit_time"].min())

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_account import CAUSES, naive_account
+from policy_cases import job_table, node_table
 
 from procure.account import nodes as account_nodes
 from procure.account.account import account_waits
@@ -142,26 +143,20 @@ def crowd(n_jobs: int, seed: int = 3, every: int = 200) -> pd.DataFrame:
     """Return jobs of one node's share each; ``every`` s one is submitted on average."""
     rng = np.random.default_rng(seed)
     run = rng.integers(600, 7200, n_jobs)
-    return check(
-        pd.DataFrame(
-            {
-                "job_id": [str(i) for i in range(n_jobs)],
-                "user": rng.choice([f"u{i}" for i in range(6)], n_jobs),
-                "submit_time": 1_600_000_000 + np.sort(rng.integers(0, n_jobs * every, n_jobs)),
-                "requested_time": run,
-                "run_time": run,
-                "n_nodes": 1,
-                "cpus_per_node": rng.choice([1, 2, 4], n_jobs),
-                "mem_mb_per_node": 100,
-            }
-        ),
-        JOB,
+    jobs = job_table(
+        user=rng.choice([f"u{i}" for i in range(6)], n_jobs),
+        submit_time=1_600_000_000 + np.sort(rng.integers(0, n_jobs * every, n_jobs)),
+        requested_time=run,
+        run_time=run,
+        cpus_per_node=rng.choice([1, 2, 4], n_jobs),
+        mem_mb_per_node=100,
     )
+    return check(jobs, JOB)
 
 
-def cluster(n: int = 8) -> pd.DataFrame:
-    """Return nodes of four CPUs."""
-    return check(pd.DataFrame({"node_id": [f"n{i}" for i in range(n)], "cpus": 4, "mem_mb": 10_000}), NODE)
+def cluster(n: int = 8, cpus: int = 4) -> pd.DataFrame:
+    """Return nodes of as many CPUs."""
+    return check(node_table(n, cpus=cpus, mem_mb=10_000), NODE)
 
 
 def under(site: Site, jobs: pd.DataFrame, nodes: pd.DataFrame) -> pd.DataFrame:
@@ -252,7 +247,7 @@ def test_a_pause_is_found():
 
 def test_missing_capacity_is_found():
     """With half of the nodes gone for ten days, the hours waited then are accounted to that within 2 %."""
-    nodes = check(pd.DataFrame({"node_id": [f"n{i}" for i in range(16)], "cpus": 1, "mem_mb": 10_000}), NODE)
+    nodes = cluster(16, 1)
     jobs = crowd(4000, every=600).assign(cpus_per_node=1)
     run = simulate(check(jobs, JOB), nodes.iloc[:6].reset_index(drop=True), "fcfs").schedule
     found = account_waits(run.drop(columns="node_ids"), nodes)
@@ -263,12 +258,12 @@ def test_missing_capacity_is_found():
 
 def test_nodes_that_ran_nothing_while_jobs_waited_are_found():
     """Where nodes are drained for six days these are found, node by node; where none is, none is found."""
-    nodes = check(pd.DataFrame({"node_id": [f"n{i:02}" for i in range(16)], "cpus": 1, "mem_mb": 10_000}), NODE)
+    nodes = cluster(16, 1)
     jobs = check(crowd(4000, every=600).assign(cpus_per_node=1), JOB)
     first = int(jobs["submit_time"].min())
-    event = NodeEvent(nodes="n[02-11]", start=first + 8 * DAY, end=first + 14 * DAY)
+    event = NodeEvent(nodes="n[2-11]", start=first + 8 * DAY, end=first + 14 * DAY)
     found = account_waits(under(Site(events=(event,)), jobs, nodes), nodes)
-    assert {one.node_id for one in found.outages} == {f"n{i:02}" for i in range(2, 12)}
+    assert {one.node_id for one in found.outages} == {f"n{i}" for i in range(2, 12)}
     assert all(abs(one.begin - 8 * DAY) <= DAY and abs(one.end - 14 * DAY) <= DAY for one in found.outages)
     assert share(found, "outage") > 0.5
     assert any(note.startswith("10 nodes ran nothing while jobs waited, for ") for note in found.notes)
@@ -277,7 +272,7 @@ def test_nodes_that_ran_nothing_while_jobs_waited_are_found():
 
 def test_idle_nodes_that_waiting_jobs_may_not_use_are_not_missing():
     """Jobs wait for the six nodes of their partition; the ten of the other one ran but a job at either end."""
-    nodes = check(pd.DataFrame({"node_id": [f"n{i:02}" for i in range(16)], "cpus": 1, "mem_mb": 10_000}), NODE)
+    nodes = cluster(16, 1)
     jobs = check(crowd(3000, every=600).assign(cpus_per_node=1, partition="few"), JOB)
     busy = simulate(jobs, nodes.iloc[:6].reset_index(drop=True), "fcfs").schedule
     ends = busy.iloc[[0, -1]].assign(partition="rest", job_id=["a", "b"], n_nodes=10, run_time=60)
@@ -290,7 +285,7 @@ def test_idle_nodes_that_waiting_jobs_may_not_use_are_not_missing():
 
 def test_a_log_that_is_cut_by_submission_shows_no_outage_at_its_end():
     """What still ran after the last submission is left out of a part, so that its nodes look empty."""
-    nodes = check(pd.DataFrame({"node_id": [f"n{i}" for i in range(16)], "cpus": 1, "mem_mb": 10_000}), NODE)
+    nodes = cluster(16, 1)
     jobs = check(crowd(300, every=600).assign(cpus_per_node=1), JOB)
     log = simulate(jobs, nodes, "easy").schedule.drop(columns="node_ids")
     last = log.iloc[[-1]].assign(job_id="held", run_time=60)
@@ -303,7 +298,7 @@ def test_a_log_that_is_cut_by_submission_shows_no_outage_at_its_end():
 @pytest.mark.parametrize("named", [True, False])
 def test_events_of_the_site_are_outages(named):
     """Ten of sixteen nodes were down from the tenth to the twentieth day: what waited for them is outage, to 2 %."""
-    nodes = check(pd.DataFrame({"node_id": [f"n{i}" for i in range(16)], "cpus": 1, "mem_mb": 10_000}), NODE)
+    nodes = cluster(16, 1)
     jobs = check(crowd(4000, every=600).assign(cpus_per_node=1, partition="p"), JOB)
     partition = Partition(name="p", nodes="ALL")
     first = int(jobs["submit_time"].min())
@@ -376,47 +371,25 @@ def test_bad_input_is_one_line(change, says):
 
 def test_pauses_of_users_and_accounts_are_pauses():
     """A user's own pause stands above everybody's; what waits longer is unexplained."""
-    jobs = pd.DataFrame(
-        {
-            "job_id": ["0", "1", "2"],
-            "user": ["ann", "bob", "eve"],
-            "account": ["x", "y", "y"],
-            "submit_time": [0, 1000, 2000],
-            "start_time": [500, 1500, 2500],
-            "requested_time": 100,
-            "run_time": 10,
-            "n_nodes": 1,
-            "cpus_per_node": 1,
-            "mem_mb_per_node": 0,
-            "gpus_per_node": 0,
-            "node_ids": "n0",
-        }
-    )
-    nodes = pd.DataFrame({"node_id": ["n0"], "cpus": [4], "mem_mb": [1000]})
+    who = {"user": ["ann", "bob", "eve"], "account": ["x", "y", "y"]}
+    times = {"submit_time": [0, 1000, 2000], "start_time": [500, 1500, 2500], "requested_time": 100, "run_time": 10}
+    jobs = job_table(**who, **times, node_ids="n0")
     rules = (
         Rule(kind="pause", value=50),
         Rule(kind="pause", subject="account y", value=200),
         Rule(kind="pause", subject="user eve", value=500),
     )
-    found = account_waits(check(jobs, JOB), check(nodes, NODE), Site(rules=rules), infer=False)
-    assert found.by_job[:, [CAUSES.index("pause"), CAUSES.index("unexplained")]].tolist() == [
-        [50, 450],
-        [200, 300],
-        [500, 0],
-    ]
+    found = account_waits(jobs, cluster(1), Site(rules=rules), infer=False)
+    paused = found.by_job[:, [CAUSES.index("pause"), CAUSES.index("unexplained")]]
+    assert paused.tolist() == [[50, 450], [200, 300], [500, 0]]
 
 
 @pytest.mark.parametrize("says", [{"exclusive": ["1", ""]}, {"held_cpus_per_node": [96, 60]}])
 def test_a_job_that_holds_nodes_of_unequal_size_whole_holds_all_of_each(says):
     """The larger node is full while a job has it and a smaller one whole: who waits for it waits for nodes."""
-    nodes = pd.DataFrame({"node_id": ["big", "s1", "s2"], "cpus": [128, 64, 64], "mem_mb": 1000, "gpus": 0})
-    jobs = pd.DataFrame(
-        {
-            "job_id": ["1", "2"], "submit_time": [0, 10], "start_time": [0, 1000], "end_time": [1000, 1100],
-            "run_time": [1000, 100], "requested_time": 2000, "n_nodes": [2, 1], "cpus_per_node": [4, 100],
-            "mem_mb_per_node": 0, "gpus_per_node": 0, "node_ids": ["big,s1", "big"],
-        } | says
-    )  # fmt: skip
+    nodes = node_table(3, node_id=["big", "s1", "s2"], cpus=[128, 64, 64])
+    times = {"submit_time": [0, 10], "start_time": [0, 1000], "run_time": [1000, 100], "requested_time": 2000}
+    jobs = job_table(n_nodes=[2, 1], cpus_per_node=[4, 100], node_ids=["big,s1", "big"], **times, **says)
     found = account_waits(jobs, nodes, infer=False)
     assert found.by_job[:, CAUSES.index("full")].sum() == 990
     assert not any("do not hold" in text for text in found.notes)

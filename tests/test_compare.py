@@ -12,10 +12,9 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.comparison import compare, replay
-from procure.comparison import slices as parts
+from procure.comparison import compare, parts, replay
 from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
-from procure.comparison.paired import paired_tests
+from procure.comparison.parts import paired_tests
 from procure.comparison.report import mean_waits
 from procure.errors import TableError
 from procure.run import simulate

@@ -7,14 +7,14 @@ import re
 import naive_tasks as naive
 import numpy as np
 import pytest
-from policy_cases import as_dicts, crowded_case, few, found, pool_case, shared_case
+from policy_cases import as_dicts, as_found, crowded_case, few, found, pool_case, shared_case
 
 import procure.kernel
 from procure import run as procure_run
 from procure.errors import TableError
 from procure.kernel import Easy, Skipping, Strict, order
 from procure.policies import catalog, plugins
-from procure.policies.seams_of import with_seams
+from procure.policies.catalog import with_seams
 
 pytestmark = pytest.mark.plain
 
@@ -46,11 +46,6 @@ def theirs(tmp_path, monkeypatch):
     plugins.offered.cache_clear()
 
 
-def is_pool(jobs, nodes):
-    """Whether the product counts nodes only: every job that can run fits all nodes, and no two share one."""
-    return bool((nodes["cpus"] == 1).all() and (jobs["cpus_per_node"] == 1).all() and "mem_mb_per_node" not in jobs)
-
-
 def compare(plan, key, pick, held, queue, depth, seed):
     rng = np.random.default_rng(seed)
     case, kill = (pool_case, shared_case, crowded_case)[seed % 3], bool(seed % 2)
@@ -64,9 +59,9 @@ def compare(plan, key, pick, held, queue, depth, seed):
     twin = naive.queue(skip=plan == "skipping", **how)
     if plan == "easy":
         twin = naive.easy(head_key=KEYS[queue], reach=depth or None, **how)
-    start, where = naive.Sim(*as_dicts(jobs, nodes, kill), pick, is_pool(jobs, nodes)).simulate(twin)
-    names = [tuple(f"n{n}" for n in sorted(nodes)) for nodes in where]
-    assert found(run, jobs) == (start, names), (plan, parameters, seed)
+    sim = naive.Sim(*as_dicts(jobs, nodes, kill), pick)
+    sim.pool = sim.is_pool()
+    assert found(run, jobs) == as_found(*sim.simulate(twin)), (plan, parameters, seed)
 
 
 def drawn(seed, orders, picks, holds):

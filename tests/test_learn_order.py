@@ -15,8 +15,8 @@ from procure.learn.class_features import AGE, FEATURES, REQUESTED
 from procure.learn.run_times import expected_before
 from procure.learn.store import UNTRAINED, TrainedPolicy, write_policy
 from procure.policies import catalog
+from procure.policies.catalog import with_seams
 from procure.policies.queue import Skipping
-from procure.policies.seams_of import with_seams
 from procure.run import prepare, run_prepared
 
 pytestmark = pytest.mark.plain

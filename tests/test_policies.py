@@ -34,36 +34,20 @@ def test_published_waits_of_the_topology_study(shared_data, policy):
     assert waits == GOLDEN[policy]
 
 
-def on_paper() -> tuple[pd.DataFrame, pd.DataFrame]:
-    return job_table(
-        submit_time=[0, 1, 1, 1, 1],
-        n_nodes=[2, 2, 3, 1, 1],
-        run_time=[4, 3, 2, 10, 3],
-        requested_time=[4, 3, 2, 10, 3],
-        mem_mb_per_node=[0, 0, 0, 300, 1000],
-    ), node_table(3)
-
-
 def test_five_policies_differ_on_a_case_solved_on_paper(request):
     """FCFS, SJF, EASY, conservative and best fit draw the charts that stand in golden/on_paper.txt."""
-    jobs, nodes = on_paper()
-    charts = []
+    times = [4, 3, 2, 10, 3]
+    jobs = job_table(
+        submit_time=[0, 1, 1, 1, 1], n_nodes=[2, 2, 3, 1, 1], run_time=times, requested_time=times,
+        mem_mb_per_node=[0, 0, 0, 300, 1000],
+    )  # fmt: skip
+    nodes, charts = node_table(3), []
     for policy in ("fcfs", "sjf", "easy", "conservative", "best-fit"):
         run = procure_run.simulate(jobs, nodes, policy)
         charts.append(f"{policy}\n{gantt_text(run.schedule, nodes['node_id'].tolist())}")
     golden = request.path.parent / "golden" / "on_paper.txt"
     assert "\n".join(charts) == golden.read_text(encoding="utf-8").partition("\n\n\n")[2]
     assert len({chart.partition("\n")[2] for chart in charts}) == 5
-
-
-def test_a_second_reservation_protects_the_second_job():
-    """On the same case, EASY with a depth of two gives the conservative schedule."""
-    jobs, nodes = on_paper()
-    deep = procure_run.simulate(jobs, nodes, "easy", parameters={"depth": 2})
-    assert found(deep, jobs) == found(procure_run.simulate(jobs, nodes, "conservative"), jobs)
-    shared = nodes.assign(cpus=[1, 1, 2])  # no longer a pool: reservations name their nodes
-    deep = procure_run.simulate(jobs, shared, "easy", parameters={"depth": 2})
-    assert deep.schedule["start_time"].tolist()[:3] == [0, 4, 7]
 
 
 def test_a_job_runs_as_long_as_on_the_slowest_of_its_nodes():
@@ -160,16 +144,6 @@ def test_estimates_of_a_model_are_used_but_do_not_kill():
     run = procure_run.simulate(jobs, node_table(2), "easy", estimates=np.array([50, 50, 20]))
     assert run.schedule["start_time"].tolist() == [0, 62, 2]
     assert run.metrics["n_killed"] == 0
-
-
-def test_exclusive_nodes_are_not_shared():
-    """Two small jobs share a node, unless nodes are exclusive; the node is free again afterwards."""
-    jobs = job_table(submit_time=[0, 0], run_time=[5, 5], requested_time=[5, 5])
-    for policy in ("fcfs", "easy", "conservative", "best-fit"):
-        shared = procure_run.simulate(jobs, node_table(1, cpus=4), policy)
-        alone = procure_run.simulate(jobs, node_table(1, cpus=4), policy, parameters={"exclusive": 1})
-        assert shared.schedule["start_time"].tolist() == [0, 0]
-        assert alone.schedule["start_time"].tolist() == [0, 5]
 
 
 def test_a_job_that_is_placed_elsewhere_than_planned_frees_what_it_was_planned_on():

@@ -8,7 +8,7 @@ import os
 import naive_tasks as naive
 import numpy as np
 import pytest
-from policy_cases import as_dicts, crowded_case, few, found, job_table, node_table
+from policy_cases import as_dicts, as_found, crowded_case, few, fitting, found, job_table, node_table
 
 from procure import run as procure_run
 from procure.policies.easy import Easy
@@ -26,16 +26,6 @@ MANY = int(os.environ.get("PROCURE_TEST_CASES", "150"))
 """Further cases of each policy in the slow tests: 2,000 take a quarter of an hour of processor time."""
 
 
-def is_pool(sim) -> bool:
-    """Say whether any job that can run fits any node, and no node holds two: then only counts matter."""
-    able = [job for job, is_able in zip(sim.jobs, sim.able, strict=True) if is_able]
-    return (
-        bool(able)
-        and all(naive.holds(job, node, node) for job in able for node in sim.nodes)
-        and 2 * min(job["cpus"] for job in able) > max(node["cpus"] for node in sim.nodes)
-    )
-
-
 @functools.lru_cache(4096)
 def crowd(seed: int, n_jobs: int, foreseen: float):
     """A case as the product takes it and as the twins do; of two thousand cases, making it is most of the time."""
@@ -47,7 +37,7 @@ def crowd(seed: int, n_jobs: int, foreseen: float):
     jobs["run_time"] = jobs["run_time"].where(~as_asked, jobs["requested_time"])
     ready = procure_run.prepare(jobs, nodes, kill_at_limit=kill)
     rows, servers = as_dicts(jobs, nodes, kill)
-    return ready, rows, servers, is_pool(naive.Sim(rows, servers))
+    return ready, rows, servers, naive.Sim(rows, servers).is_pool()
 
 
 def compare(policy: str, twin, seed: int, n_jobs: int, foreseen: float = 0.0) -> None:
@@ -93,10 +83,8 @@ def test_easy_equals_its_slow_twin_where_jobs_have_no_limit():
         jobs, nodes = crowded_case(rng, 12)
         jobs["requested_time"] = jobs["requested_time"].where(rng.random(12) >= 0.3, 0)
         sim = naive.Sim(*as_dicts(jobs, nodes))
-        sim.pool = is_pool(sim)
-        start, where = sim.simulate(naive.easy())
-        names = [tuple(f"n{n}" for n in sorted(nodes)) for nodes in where]
-        assert found(procure_run.simulate(jobs, nodes, "easy"), jobs) == (start, names), seed
+        sim.pool = sim.is_pool()
+        assert found(procure_run.simulate(jobs, nodes, "easy"), jobs) == as_found(*sim.simulate(naive.easy())), seed
 
 
 @pytest.mark.parametrize("narrow", [0, 1])
@@ -153,9 +141,7 @@ def decided_by_scores(kind):
 
             def decide(state):
                 for job in sorted(waiting(state), key=lambda j: (score(state, j, order), j)):
-                    fits = (state.free_cpus >= state.cpus[job]) & (state.free_mem >= state.mem[job])
-                    fits &= (state.free_gpus >= state.gpus[job]) & (state.node_types & state.types[job] != 0)
-                    nodes = np.flatnonzero(fits)[: state.n_nodes[job]]
+                    nodes = fitting(state, job)[: state.n_nodes[job]]
                     if len(nodes) == state.n_nodes[job]:
                         return job, nodes
                     if kind is Strict:
@@ -193,9 +179,7 @@ def meddled(kind):
                 newest = int(state.previous_waiting[len(state.submit)])
                 if job == WAIT or rng.integers(2):
                     return job, nodes
-                fits = (state.free_cpus >= state.cpus[newest]) & (state.free_mem >= state.mem[newest])
-                fits &= (state.free_gpus >= state.gpus[newest]) & (state.node_types & state.types[newest] != 0)
-                instead = np.flatnonzero(fits)[: state.n_nodes[newest]]
+                instead = fitting(state, newest)[: state.n_nodes[newest]]
                 return (newest, instead) if len(instead) == state.n_nodes[newest] else (job, nodes)
 
             return decide

@@ -5,14 +5,11 @@ from __future__ import annotations
 import naive_tasks as naive
 import numpy as np
 import pytest
-from policy_cases import as_dicts, case_for, few, found, plainly, pool_case, shared_case, sliced_case
+from policy_cases import as_dicts, as_found, case_for, few, found, plainly, pool_case, shared_case, sliced_case
 
 from procure import run as procure_run
 from procure.errors import TableError
 from procure.policies import catalog
-from procure.policies.easy import Easy
-from procure.policies.reserve import behind, make_behind
-from procure.simulator.drive import compiled
 
 pytestmark = pytest.mark.plain
 
@@ -31,9 +28,8 @@ def compare(name: str, case, seed: int, kill: bool) -> None:
     run = procure_run.simulate(jobs, nodes, name, kill_at_limit=kill)
     rows, servers = as_dicts(jobs, nodes, kill)
     sim = naive.Sim(rows, servers, pool=case is pool_case)
-    start, where = sim.simulate((naive.TWINS | naive.PLANS)[name]())
-    names = [tuple(f"n{n}" for n in sorted(nodes)) for nodes in where]
-    assert found(run, jobs) == (start, names), (name, case.__name__, seed, kill)
+    twin = (naive.TWINS | naive.PLANS)[name]()
+    assert found(run, jobs) == as_found(*sim.simulate(twin)), (name, case.__name__, seed, kill)
 
 
 @pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -69,18 +65,3 @@ def test_plain_loop_equals_compiled(name):
             plain = procure_run.simulate(jobs, nodes, plainly(name)())
             assert found(quick, jobs) == found(plain, jobs)
             assert quick.metrics == plain.metrics
-
-
-def test_depth_one_by_plan_equals_the_shadow_rule():
-    """EASY by planning one reservation on the profile is EASY by shadow time and extra nodes, in a pool."""
-
-    class Planned(Easy):
-        def make(self, state):
-            scheduler = self.make_scheduler(state, self.order)
-            return compiled(behind, make_behind(state, scheduler, self.make_order(state, self.queue_order), 1))
-
-    for seed in range(few(15)):
-        for order in ("fcfs", "sjf"):
-            jobs, nodes = pool_case(np.random.default_rng(seed))
-            quick = procure_run.simulate(jobs, nodes, Easy(order=order))
-            assert found(procure_run.simulate(jobs, nodes, Planned(order=order)), jobs) == found(quick, jobs)

@@ -55,7 +55,7 @@ def compare(name: str, case, seed: int) -> None:
     rows, servers = as_dicts(jobs, nodes, kill)
     place = name.partition("place=")[2] or "first"
     ready = procure_run.prepare(jobs, nodes)  # whether only counts matter is the run's own; what follows, the twin's
-    state = build(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations.took)[1]
+    state = build(ready.jobs, ready.system, ready.durations)[1]
     sim = naive.Sim(rows, servers, place, bool(state.pool))
     twin = name.partition(":place")[0]
     start, where = sim.simulate((naive.TWINS | naive.PLANS)[twin]())

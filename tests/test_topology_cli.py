@@ -6,6 +6,7 @@ import json
 
 import pandas as pd
 import pytest
+from policy_cases import job_table
 from typer.testing import CliRunner
 
 import procure
@@ -64,18 +65,8 @@ def test_bad_input_writes_nothing(folder):
 def test_check_and_hops(folder):
     """Two jobs on the same two leaves share links: exit code 1 and both named; hops are counted by size."""
     run("make", "--tree", "1x2x2", "--out", "tree.csv")
-    schedule = pd.DataFrame(
-        {
-            "job_id": ["a", "b"],
-            "submit_time": 0,
-            "run_time": 10,
-            "cpus_per_node": 1,
-            "n_nodes": 2,
-            "start_time": 0,
-            "end_time": 10,
-            "node_ids": ["n1,n3", "n2,n4"],
-        }
-    )
+    times = {"submit_time": [0, 0], "run_time": 10, "start_time": 0, "end_time": 10}
+    schedule = job_table(job_id=["a", "b"], n_nodes=2, node_ids=["n1,n3", "n2,n4"], **times)
     schedule.to_csv("shared.csv", index=False)
     found = run("check", "shared.csv", "--nodes", "tree.csv", "--format", "json")
     verdict = json.loads(found.stdout)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from procure.account.held import held_cpus, said_whole
 from procure.account.levels import levels, usual_of
-from procure.account.nodes import by_kind, check_fit, inferred_nodes, nodes_of, one_node
+from procure.account.nodes import Placed, check_fit, place_jobs
 from procure.account.sweep import (
     BACK,
     CAUSES,
@@ -27,9 +27,8 @@ from procure.account.sweep import (
 from procure.errors import TableError
 from procure.files.gpu_pools import models_of
 from procure.schemas import REQUEST, TASKS
-from procure.simulator.arrays import numbers_of
+from procure.simulator.arrays import filled, numbered
 from procure.site.model import Site
-from procure.text import be, counted
 
 OWNERS = ("user", "account", "partition", "qos", "qos_user")
 """Whose jobs a limit counts; the last is a user in one QOS."""
@@ -158,138 +157,120 @@ def lay_out(
     partition that ``partitions`` does not have are those on which its jobs ran. With ``part`` these are jobs of a log
     whose nodes hold all of it: the few hours for which they do not may be many of a part's, and no reason to refuse it.
     """
-    n = len(jobs)
-    given = nodes_of(jobs)
-    if given is not None and nodes is not None and not set(given[2]) <= set(nodes["node_id"]):
-        if not set(given[2]) & set(nodes["node_id"]):
-            nodes = by_kind(jobs, given, nodes)
-            given = None if nodes is None else given
-        else:
-            missing = sorted(set(given[2]) - set(nodes["node_id"]))
-            raise TableError(
-                f"the nodes do not hold what ran on them: jobs ran on {missing[0]}, which is not in the node table"
-                + (f", nor {be(n_more)} {counted(n_more, 'other')}" if (n_more := len(missing) - 1) else "")
-            )
-    if given is not None:
-        first, number, names = given
-        if nodes is None:
-            table = inferred_nodes(jobs, given)
-        else:
-            table = nodes.reset_index(drop=True)
-            rows = np.append(pd.Index(table["node_id"]).get_indexer(pd.Index(names)), -1)
-            number = rows[number].astype(np.int64)
-        share = np.diff(first)
-    else:
-        table = one_node(jobs, nodes)
-        first, number, share = np.arange(n + 1), np.zeros(n, np.int64), np.ones(n, np.int64)
-    alone = given is None
-    scale = jobs["n_nodes"].to_numpy(np.int64) if alone else np.ones(n, np.int64)
-    asked_cpus = jobs["cpus_per_node"].to_numpy(np.int64)
-    held, whole, notes = _held(jobs, nodes if alone else table, site, (table, first, number), alone, part)
-    if alone and nodes is not None:
-        notes += _too_few(jobs, held * scale, int(table["cpus"].iloc[0]))
-    pool = np.zeros(n, np.int64)
-    allowed = None
-    if not alone and "partition" in jobs:
-        pool, parts = pd.factorize(jobs["partition"].fillna(""))
-        allowed = np.zeros((len(parts), len(table)), bool)
-        allowed[np.repeat(pool, np.diff(first))[number >= 0], number[number >= 0]] = True
-        for i, name in enumerate(parts):
-            if partitions and name in partitions:
-                allowed[i] = table["node_id"].isin(partitions[name])
+    placed = place_jobs(jobs, nodes)
+    held, whole, notes = _held(jobs, site, placed, part)
+    owner, names, kinds = _owners(jobs)
+    group, groups = _groups(jobs, placed, held, whole, partitions or {})
+    log, known, total = _log(jobs, placed, held, owner, group), placed.known, int(placed.table["cpus"].sum())
+    if placed.alone and known is not None:
+        notes += _too_few(jobs, log.cpus, total)
+    largest = held.max() if known is None else known["cpus"].max()
+    return Laid(
+        log,
+        groups,
+        _centre(placed.table, log, len(names)),
+        jobs,
+        names,
+        kinds,
+        has_nodes=not placed.alone,
+        in_pieces=placed.alone and bool((held < largest).any()),
+        total_cpus=total,
+        n_held=int(((held > jobs["cpus_per_node"].to_numpy(np.int64)) & (log.end > log.start)).sum()),
+        node_ids=placed.table["node_id"].astype(str).tolist(),
+        n_nodes=0 if known is None else len(known),
+        notes=notes,
+    )
+
+
+def _groups(
+    jobs: pd.DataFrame, placed: Placed, held: np.ndarray, whole: np.ndarray, partitions: dict[str, list[str]]
+) -> tuple[np.ndarray, Groups]:
+    """Return the group of each job, int64[n_jobs], and what the groups ask for."""
+    scale, table = placed.scale(jobs), placed.table
+    pool, allowed = _partition_nodes(jobs, placed, partitions)
     asked = {
-        "n": share,
-        "cpus": np.where(whole, asked_cpus, held) * scale,
+        "n": np.diff(placed.first),
+        "cpus": np.where(whole, jobs["cpus_per_node"].to_numpy(np.int64), held) * scale,
         "mem": jobs["mem_mb_per_node"].to_numpy(np.int64) * scale,
         "gpus": jobs["gpus_per_node"].to_numpy(np.int64) * scale,
         "pool": pool,
         "whole": whole,
     }
-    if "gpu_type" in jobs and not alone:
+    if "gpu_type" in jobs and not placed.alone:
         asked["gpu_type"] = jobs["gpu_type"].fillna("").to_numpy()
-    group = numbers_of(*asked.values())
+    group = numbered(*asked.values(), sort=False)
     first_of = ~pd.Series(group).duplicated().to_numpy()
     distinct = pd.DataFrame({"gpu_type": ""} | {name: column[first_of] for name, column in asked.items()})
-    del asked
     may_use = _may_use(distinct, table, allowed)
     # Of a whole node as many CPUs are taken as the smallest has that will do.
     sizes = np.where(may_use, table["cpus"].to_numpy(np.int64), np.iinfo(np.int64).max).min(1)
-    least = np.where(distinct["whole"], sizes, distinct["cpus"]).astype(np.int64)
-    groups = Groups(  # type: ignore[misc]
+    return group, Groups(  # type: ignore[misc]
         distinct["n"].to_numpy(np.int64).copy(),
-        least,
+        np.where(distinct["whole"], sizes, distinct["cpus"]).astype(np.int64),
         *(distinct[name].to_numpy(np.int64).copy() for name in ("mem", "gpus", "pool")),
         may_use=may_use,
         whole=distinct["whole"].to_numpy(bool).copy(),
     )
-    owner, names, kinds = _owners(jobs)
-    origin = int(jobs["submit_time"].min())
-    times = [
-        jobs[name].to_numpy(np.int64) - origin for name in ("submit_time", "eligible_time", "start_time", "end_time")
-    ]
-    requested = jobs["requested_time"].to_numpy(np.int64)
-    at, kind, about = _events(*times)
-    cpus = held * jobs["n_nodes"].to_numpy(np.int64)
-    log = Log(  # type: ignore[misc]
+
+
+def _partition_nodes(
+    jobs: pd.DataFrame, placed: Placed, partitions: dict[str, list[str]]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the partition of each job, int64[n_jobs], and its nodes, bool[n_partitions, n_nodes]; None = any."""
+    if placed.alone or "partition" not in jobs:
+        return np.zeros(len(jobs), np.int64), None
+    pool, names = pd.factorize(jobs["partition"].fillna(""))
+    allowed, known = np.zeros((len(names), len(placed.table)), bool), placed.number >= 0
+    allowed[np.repeat(pool, np.diff(placed.first))[known], placed.number[known]] = True
+    for i, name in enumerate(names):
+        if name in partitions:
+            allowed[i] = placed.table["node_id"].isin(partitions[name])
+    return pool, allowed
+
+
+def _log(jobs: pd.DataFrame, placed: Placed, held: np.ndarray, owner: np.ndarray, group: np.ndarray) -> Log:
+    origin, requested = int(jobs["submit_time"].min()), jobs["requested_time"].to_numpy(np.int64)
+    names = ("submit_time", "eligible_time", "start_time", "end_time")
+    times = [jobs[name].to_numpy(np.int64) - origin for name in names]
+    return Log(  # type: ignore[call-arg]
         *times,
-        limit=np.where(requested > 0, requested, FAR),
-        cpus=cpus,
-        owner=owner,
-        kinds=np.flatnonzero((owner >= 0).any(axis=1)),
-        group=group,
-        node_first=np.asarray(first, np.int64),
-        node_list=number,
-        event_at=at,
-        event=kind,
-        about=about,
+        np.where(requested > 0, requested, FAR),
+        held * jobs["n_nodes"].to_numpy(np.int64),
+        owner,
+        np.flatnonzero((owner >= 0).any(axis=1)),
+        group,
+        np.asarray(placed.first, np.int64),
+        placed.number,
+        *_events(*times),
     )
-    none = np.zeros(0, np.int64)
-    peaks = np.zeros((2, len(names)), np.int64)
-    for row in owner:
-        if (row >= 0).any():
-            peaks += usual_of(times[2], times[3], row, cpus, len(names))
-    unlimited = np.full(len(names), FAR, np.int64)
-    centre = Centre(  # type: ignore[misc]
-        *(table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus")),
-        outage_node=none,
-        outage_cpus=none,
-        max_jobs=unlimited,
-        max_cpus=unlimited.copy(),
-        peak_jobs=peaks[0],
-        peak_cpus=peaks[1],
-        pause=np.zeros(n, np.int64),
-    )
-    largest = held.max() if nodes is None else nodes["cpus"].max()
-    in_pieces = alone and bool((held < largest).any())
-    n_nodes = 0 if nodes is None else len(nodes)
-    total = int(table["cpus"].sum())
-    n_held = int(((held > asked_cpus) & (times[3] > times[2])).sum())
-    node_ids = table["node_id"].astype(str).tolist()
-    return Laid(log, groups, centre, jobs, names, kinds, not alone, in_pieces, total, n_held, node_ids, n_nodes, notes)
+
+
+def _centre(table: pd.DataFrame, log: Log, n_owners: int) -> Centre:
+    """Return the nodes, and the rules of a log of which none is known."""
+    none, unlimited, peaks = np.zeros(0, np.int64), np.full(n_owners, FAR, np.int64), np.zeros((2, n_owners), np.int64)
+    for kind in log.kinds:
+        peaks += usual_of(log.start, log.end, log.owner[kind], log.cpus, n_owners)
+    totals = (table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus"))
+    pause = np.zeros(len(log.submit), np.int64)
+    return Centre(*totals, none, none, unlimited, unlimited.copy(), *peaks, pause)  # type: ignore[call-arg]
 
 
 def _held(
-    jobs: pd.DataFrame,
-    nodes: pd.DataFrame | None,
-    site: Site | None,
-    placed: tuple[pd.DataFrame, np.ndarray, np.ndarray],
-    alone: bool,
-    part: bool,
+    jobs: pd.DataFrame, site: Site | None, placed: Placed, part: bool
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Return the CPUs that each job held of each of its nodes, which took them whole, and what a reader must know.
 
-    ``alone``: all nodes are counted as one, and no node is whole; ``part``: as in `lay_out`.
+    No node is whole where one stands for all; ``part`` as in `lay_out`.
     """
-    table, first, number = placed
-    n, asked = len(jobs), jobs["cpus_per_node"].to_numpy(np.int64)
-    scale = jobs["n_nodes"].to_numpy(np.int64) if alone else np.ones(n, np.int64)
+    n, asked, scale = len(jobs), jobs["cpus_per_node"].to_numpy(np.int64), placed.scale(jobs)
+    nodes = placed.known if placed.alone else placed.table
     held = held_cpus(jobs, None if nodes is None else nodes["cpus"].to_numpy(np.int64), site)
     whole = np.zeros(n, bool)
-    if not alone:
-        size = np.append(table["cpus"].to_numpy(np.int64), 0)[number]
-        job, sizes = np.repeat(np.arange(n), np.diff(first)), np.diff(first)
+    if not placed.alone:
+        size, sizes = np.append(placed.table["cpus"].to_numpy(np.int64), 0)[placed.number], np.diff(placed.first)
+        job = np.repeat(np.arange(n), sizes)
         had = np.bincount(job, size, minlength=n).astype(np.int64)
-        named = np.bincount(job, number >= 0, minlength=n) == sizes
+        named = np.bincount(job, placed.number >= 0, minlength=n) == sizes
         # CPUs of each are the mean over a job's nodes, rounded up.
         said = held_cpus(jobs)
         whole = said_whole(jobs, site) | (named & (said > asked) & (said * sizes >= had) & (had > 0))
@@ -341,23 +322,16 @@ def make_work(laid: Laid) -> Work:
     free = np.stack([centre.cpus, centre.mem, centre.gpus, np.zeros_like(centre.cpus)])
     return Work(
         free=free,
-        following=np.full(n + 1, n, np.int64),
-        previous=np.full(n + 1, n, np.int64),
-        running=np.zeros(n, np.int64),
         node_list=log.node_list.copy(),
-        active=np.zeros(n_groups, np.int64),
-        place=np.zeros(n_groups, np.int64),
-        n_waiting=np.zeros(n_groups, np.int64),
+        **filled(n + 1, following=n, previous=n),
+        **filled(n, running=0, stretch=0),
+        **filled(n_groups, active=0, place=0, n_waiting=0),
+        **filled(n_owners, jobs_of=0, cpus_of=0, seen=-1),
+        **filled(len(CAUSES), lower=0, upper=0),
+        **filled(4, counters=0),
         unused=np.zeros((n_groups, 3), np.int64),
         fitting=np.zeros((n_groups, 4), np.int64),
-        jobs_of=np.zeros(n_owners, np.int64),
-        cpus_of=np.zeros(n_owners, np.int64),
-        stretch=np.zeros(n, np.int64),
-        counters=np.zeros(4, np.int64),
         seconds=np.zeros((n, len(CAUSES)), np.int64, order="F"),  # a cause that never applies takes no room
-        lower=np.zeros(len(CAUSES), np.int64),
-        upper=np.zeros(len(CAUSES), np.int64),
-        seen=np.full(n_owners, -1, np.int64),
         beside=np.zeros((3, n_owners), np.int64),
         kept=np.zeros((len(OWNERS), n, 2), np.int64),
         spells=np.zeros((2 * n, 2), np.int64),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 
 from procure.account.held import held_cpus
 from procure.account.levels import levels, most_at_once
 from procure.errors import TableError
+from procure.text import be, counted
 
 MOST_UNNAMED = 0.2
 """Share of the CPU-time of a log of which it may be unknown on which nodes it ran before no node is told apart."""
@@ -96,14 +99,48 @@ def one_node(jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> pd.DataFrame:
     return _as_large_as_needed([ALL], jobs, every, np.zeros_like(every), jobs["n_nodes"].to_numpy(np.int64))
 
 
-def check_fit(
-    jobs: pd.DataFrame, placed: tuple[pd.DataFrame, np.ndarray, np.ndarray], per_node: np.ndarray, whole: np.ndarray
-) -> None:
+class Placed(NamedTuple):
+    """On which nodes the jobs of a log ran: job j on those of rows ``number[first[j]:first[j + 1]]`` of a table."""
+
+    table: pd.DataFrame
+    first: np.ndarray  # int64[n_jobs + 1]
+    number: np.ndarray  # int64[], −1 = not known
+    alone: bool  # one node stands for all
+    known: pd.DataFrame | None  # the node table that was given; None = of other nodes, or none was
+
+    def scale(self, jobs: pd.DataFrame) -> np.ndarray | int:
+        """Return how many times what it had of each of its nodes a job had of one of these."""
+        return jobs["n_nodes"].to_numpy(np.int64) if self.alone else 1
+
+
+def place_jobs(jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> Placed:
+    """Find the nodes on which the jobs of a log ran, as `procure.account.layout.lay_out` says."""
+    given = nodes_of(jobs)
+    if given is not None and nodes is not None and (missing := sorted(set(given[2]) - set(nodes["node_id"]))):
+        if len(missing) < len(given[2]):
+            raise TableError(
+                f"the nodes do not hold what ran on them: jobs ran on {missing[0]}, which is not in the node table"
+                + (f", nor {be(n_more)} {counted(n_more, 'other')}" if (n_more := len(missing) - 1) else "")
+            )
+        nodes = by_kind(jobs, given, nodes)
+        given = None if nodes is None else given
+    if given is None:
+        n = len(jobs)
+        return Placed(one_node(jobs, nodes), np.arange(n + 1), np.zeros(n, np.int64), True, nodes)
+    first, number, names = given
+    if nodes is None:
+        return Placed(inferred_nodes(jobs, given), first, number, False, None)
+    table = nodes.reset_index(drop=True)
+    rows = np.append(pd.Index(table["node_id"]).get_indexer(pd.Index(names)), -1)
+    return Placed(table, first, rows[number].astype(np.int64), False, nodes)
+
+
+def check_fit(jobs: pd.DataFrame, placed: Placed, per_node: np.ndarray, whole: np.ndarray) -> None:
     """Refuse nodes that do not hold what ran on them.
 
     ``per_node`` int64[n_jobs] are the CPUs that each job had of each node; ``whole`` bool[n_jobs]: it had all of them.
     """
-    table, first, number = placed
+    table, first, number = placed[:3]
     job = np.repeat(np.arange(len(jobs)), np.diff(first))[number >= 0]
     number = number[number >= 0]
     asked = np.where(whole[job], table["cpus"].to_numpy(np.int64)[number], per_node[job])

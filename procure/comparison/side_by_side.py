@@ -9,14 +9,13 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from procure.comparison import slices as parts
+from procure.comparison import parts
 from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class, widest_wait
-from procure.comparison.paired import FEWEST_PAIRS, paired_tests
 from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank
 from procure.comparison.waits import replay
 from procure.errors import ArgumentError, TableError
 from procure.policies import catalog
-from procure.policies.chosen import label
+from procure.policies.catalog import label
 from procure.policies.parameters import Parameters
 from procure.progress import silent
 from procure.run import Run, simulate
@@ -265,9 +264,9 @@ def _tests(repeated: pd.DataFrame, baseline: str) -> tuple[pd.DataFrame, str]:
     n_parts = repeated["part"].nunique()
     for metric in TESTED:
         values = repeated.astype({metric: float}).pivot_table(index="part", columns="policy", values=metric)
-        tests.append(paired_tests(values, baseline).assign(metric=metric))
-    if n_parts < FEWEST_PAIRS:
-        caveat = f"no intervals or p values: {counted(n_parts, 'slice')} are too few, {FEWEST_PAIRS} are needed"
+        tests.append(parts.paired_tests(values, baseline).assign(metric=metric))
+    if n_parts < parts.FEWEST_PAIRS:
+        caveat = f"no intervals or p values: {counted(n_parts, 'slice')} are too few, {parts.FEWEST_PAIRS} are needed"
     else:
         caveat = "not corrected for several comparisons"
     return pd.concat(tests, ignore_index=True), caveat

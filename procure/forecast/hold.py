@@ -24,7 +24,7 @@ from procure.forecast.reservations import (
     next_release,
     weigh_queue,
 )
-from procure.policies.pool_profile import Profile, build_profile, find_start, make_profile, take
+from procure.policies.profile import Profile, build_profile, find_start, make_profile, take
 from procure.policies.timeline import TAKE, Timeline, hold_on, holds_throughout, lay_running, make_timeline
 from procure.simulator.kernel import part
 from procure.simulator.seams import hold as seam

@@ -28,7 +28,7 @@ from procure.learn.weeks import (
     waits_of,
     week_from,
 )
-from procure.policies.chosen import label
+from procure.policies.catalog import label
 from procure.policies.names import RIVALS
 from procure.policies.parameters import Parameters
 from procure.progress import silent

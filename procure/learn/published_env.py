@@ -10,8 +10,8 @@ from procure.errors import ArgumentError, TableError, need
 from procure.files.kernels import njit
 from procure.learn.published import N_SLOTS, make_view, n_seen, observe
 from procure.run import Prepared
-from procure.simulator import state as simulator_state
 from procure.simulator.kernel import kernel
+from procure.simulator.state import build
 from procure.simulator.steps import advance, place
 
 REWARDS = ("wait", "utilization")
@@ -70,8 +70,7 @@ def make_env(ready: Prepared, reward: str = "wait") -> Any:
         raise ArgumentError("reward", f"reward: {reward!r} was given; {', '.join(REWARDS)} are known")
     if (ready.jobs.n_nodes > 1).any():
         raise TableError("the published agent places jobs of one node; some of these ask for several")
-    n_nodes, took = len(ready.kind_of), ready.durations
-    columns = (ready.jobs, ready.kinds, ready.fits, ready.kind_of, took.took)
+    n_nodes = len(ready.kind_of)
 
     class Scheduling(gymnasium.Env):  # type: ignore[name-defined]
         """A scheduler's decisions one by one."""
@@ -85,7 +84,7 @@ def make_env(ready: Prepared, reward: str = "wait") -> Any:
 
         def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
             super().reset(seed=seed)
-            self.world, self.state = simulator_state.build(*columns, user=ready.user, full=took.full, limit=took.limit)
+            self.world, self.state = build(ready.jobs, ready.system, ready.durations, user=ready.user)
             advance(self.world, self.state)
             self._n = _go_on(self.world, self.state, self._view)
             return self._view[1].copy(), {}

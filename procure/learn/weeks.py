@@ -15,7 +15,7 @@ from procure.errors import ArgumentError, TableError
 from procure.learn.run_times import RunTimes, expected_before, known_at
 from procure.run import Prepared, prepare, prepare_checked, run_prepared
 from procure.settings import Count
-from procure.simulator import state as simulator_state
+from procure.simulator.state import n_fitting_nodes
 from procure.tables import JOB, NODE, check, with_clock_of
 from procure.workload.clock import day_bounds, zone
 from procure.workload.days import local_days, split_days
@@ -131,7 +131,7 @@ def fitting(jobs: pd.DataFrame, nodes: pd.DataFrame) -> tuple[pd.DataFrame, pd.D
     """Check a job and a node table; return the jobs that some empty set of nodes holds, and the nodes."""
     checked, servers = check(jobs, JOB), check(nodes, NODE)
     ready = prepare(checked, servers)
-    n_fitting = simulator_state.n_fitting_nodes(ready.jobs, ready.fits, ready.kind_of)
+    n_fitting = n_fitting_nodes(ready.fits, ready.kind_of)
     holds = np.empty(len(checked), bool)
     holds[ready.jobs.row] = (n_fitting >= ready.jobs.shape_nodes)[ready.jobs.shape_of]
     return with_clock_of(checked, checked[holds].reset_index(drop=True)), servers

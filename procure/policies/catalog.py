@@ -6,28 +6,32 @@ entry-point group `procure.policies`, as the rooms of procure do; each entry poi
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import pandas as pd
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.policies import plugins
 from procure.policies.entries import POLICIES, Entry
-from procure.policies.parameters import OneOf, Parameters
+from procure.policies.parameters import Facts, OneOf, Parameters, Seam
 from procure.policies.removed import REMOVED
-from procure.policies.seams_of import ALL_OPTIONS, with_seams
-from procure.settings import complaint, problems, validate
+from procure.settings import complaint, problems, validate, validated
+from procure.simulator.drive import Policy, policy_name
+from procure.simulator.state import Options, State
 from procure.text import nearest
 
 DEFAULT = "best-fit"
 """The policy where none is named."""
+ALL_OPTIONS: Mapping[str, Any] = MappingProxyType({"*": None})
+"""In place of parameters: whatever options installed packages offer."""
 
 
 def names() -> list[str]:
@@ -38,11 +42,7 @@ def names() -> list[str]:
 def entry(name: str) -> Entry:
     """Return a policy's entry.
 
-    Raises
-    ------
-    TableError
-        Nothing has this name (the nearest names are given), or it is that of an installed package and
-        cannot be loaded.
+    A `TableError` where nothing has this name gives the nearest, or says why an installed package's cannot be loaded.
     """
     if name in POLICIES:
         return POLICIES[name]
@@ -56,17 +56,9 @@ def entry(name: str) -> Entry:
 
 
 def model_of(name: str, given: Mapping[str, Any] = MappingProxyType({})) -> type[Parameters]:
-    """Import the model of a policy's parameters, which makes the policy.
+    """Import the model of a policy's parameters, which makes the policy; errors as `entry`.
 
-    Parameters
-    ----------
-    given
-        The parameters that are given: an order, a hold-back or a place of another room brings its own parameters.
-
-    Raises
-    ------
-    TableError
-        As `entry`; or the target is no such model.
+    ``given`` are the parameters: an order, a hold-back or a place of another room brings parameters of its own.
     """
     found = entry(name)
     module, _, attribute = found.target.partition(":")
@@ -77,6 +69,59 @@ def model_of(name: str, given: Mapping[str, Any] = MappingProxyType({})) -> type
     if not (isinstance(model, type) and issubclass(model, Parameters)):
         raise TableError(f"policy {name!r}: {found.target} is no subclass of procure.policies.Parameters")
     return with_seams(model, {**given, **found.preset})
+
+
+def with_seams(model: type[Parameters], given: Mapping[str, Any]) -> type[Parameters]:
+    """Return the model of a policy's parameters with those of what is chosen for its seams, or say that it cannot load.
+
+    Options that a package adds to composed policies load when a parameter is given that the model does not have.
+    """
+    kinds = {
+        key: kind for key, field in model.model_fields.items() for kind in field.metadata if isinstance(kind, Seam)
+    }
+    if not kinds:
+        return model
+    offers = plugins.offered(plugins.SEAMS)
+    chosen = [f"{kind.kind}.{given.get(key, model.model_fields[key].default)}" for key, kind in kinds.items()]
+    wanted = [name for name in dict.fromkeys(chosen) if name in offers]
+    mixins = [_as_parameters(name, plugins.load(plugins.SEAMS, name, "the seam")) for name in wanted]
+    known = set().union(model.model_fields, *(mixin.model_fields for mixin in mixins))
+    if not given.keys() <= known:
+        mixins += [plugins.load(plugins.SEAMS, name, "the option") for name in offers if "." not in name]
+    return _combined(model, *mixins)
+
+
+@functools.cache
+def _as_parameters(name: str, found: Any) -> type[Parameters]:
+    """Return a model that makes a seam's class, if the class itself is what is offered."""
+    if isinstance(found, type) and issubclass(found, Parameters):
+        return found
+    kind, _, chosen = name.partition(".")
+
+    def made(state: Any) -> Any:
+        return found.make(state) if hasattr(found, "make") else found()
+
+    def make_order(self: Any, state: Any, order: str) -> Any:
+        return made(state) if order == chosen else super(mixin, self).make_order(state, order)
+
+    makers: dict[str, tuple[str, Callable]] = {
+        "order": ("make_order", make_order),
+        "hold": ("make_hold", lambda self, state: made(state)),
+        "place": ("make_picker", lambda self, state: made(state)),
+    }
+    method, maker = makers[kind]
+    written: dict[str, Any] = {"__doc__": found.__doc__, method: maker}
+    if kind == "place":
+        written |= {"takes_tasks": False, "__annotations__": {"takes_tasks": ClassVar[bool]}}
+    mixin: Any = type(found.__name__, (Parameters,), written)
+    return mixin
+
+
+@functools.cache
+def _combined(model: type[Parameters], *mixins: type[Parameters]) -> type[Parameters]:
+    if not mixins:
+        return model
+    return type(model.__name__, (*mixins, model), {"__doc__": model.__doc__, "__module__": model.__module__})
 
 
 def settable(name: str, given: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
@@ -141,21 +186,10 @@ def _as_text(value: Any) -> str:
 
 
 def spec(policy: str, parameters: Mapping[str, Any] | None = None, folder: Path | None = None) -> PolicySpec:
-    """Check a policy and its parameters.
+    """Check a policy, ``NAME`` or ``NAME:key=value,key=value``, with further parameters by name.
 
-    Parameters
-    ----------
-    policy
-        ``NAME`` or ``NAME:key=value,key=value``.
-    parameters
-        Further parameters by name.
-    folder
-        Names of files are relative to it, and become absolute; None leaves them alone.
-
-    Raises
-    ------
-    TableError
-        An unknown policy or parameter, or a value that is not allowed: all of them, with what is legal.
+    Names of files are relative to ``folder`` and become absolute; None leaves them alone. An unknown policy or
+    parameter and values that are not allowed are one `TableError`: all of them, with what is legal.
     """
     name, written = split(policy)
     for key in written.keys() & (parameters or {}).keys():
@@ -194,13 +228,7 @@ def is_batched(policy: str) -> bool:
 
 
 def split(policy: str) -> tuple[str, dict[str, str]]:
-    """Split ``NAME:key=value,key=value`` into the name and the parameters as text.
-
-    Raises
-    ------
-    TableError
-        It is not written so, or one key stands twice.
-    """
+    """Split ``NAME:key=value,key=value`` into the name and the parameters as text, or refuse what is not written so."""
     name, colon, rest = policy.partition(":")
     given: dict[str, str] = {}
     for item in rest.split(",") if colon else []:
@@ -222,6 +250,45 @@ def split_list(text: str) -> list[str]:
         elif item.strip():
             found.append(item.strip())
     return found
+
+
+def label(policy: str | Parameters | Callable) -> str:
+    """Return what to call a policy: its name as given, its parameters' class and values, or its function's name."""
+    if not isinstance(policy, Parameters):
+        return policy if isinstance(policy, str) else policy_name(policy)
+    changed = ",".join(f"{key}={value}" for key, value in policy.model_dump(exclude_defaults=True).items())
+    return type(policy).__name__ + (f":{changed}" if changed else "")
+
+
+class Chosen(NamedTuple):
+    """Which policy decides a run: what to call it, how it is made, and what the simulator does for it."""
+
+    name: str
+    make: Callable[[State, Facts], Policy]
+    options: Options
+    batched: bool = False
+    made: Parameters | None = None
+
+
+class _CallableOptions(Parameters):
+    half_life: float = Field(0.0, ge=0)
+
+    def options(self) -> Options:
+        return super().options()._replace(half_life=self.half_life)
+
+
+def chosen_policy(policy: Any, parameters: dict[str, Any]) -> Chosen:
+    """Return what decides a run, of a name, of parameters that make it, or of a callable of the policy protocol."""
+    if isinstance(policy, str):
+        found = spec(policy, parameters)
+        made = found.parameters
+        return Chosen(found.name, made.make_with, made.options(), found.batched, made)
+    if isinstance(policy, Parameters):
+        if parameters:
+            raise ArgumentError("parameters", "they belong to a policy that is named, or to a callable")
+        return Chosen(label(policy), policy.make_with, policy.options(), made=policy)
+    plain = validated(_CallableOptions, parameters, "parameters of a callable policy")
+    return Chosen(label(policy), lambda state, facts: policy, plain.options())
 
 
 def refuse_multi_node(jobs: pd.DataFrame, policy: str) -> None:

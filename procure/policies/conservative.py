@@ -12,12 +12,22 @@ from pydantic import model_validator
 
 from procure.policies.names import NOBODY
 from procure.policies.order import is_queue_order, lay_out
-from procure.policies.place import Nodes
-from procure.policies.pool_profile import drop_past_steps, take
-from procure.policies.profile import Plan, hold_plan, make_plan, plan_nodes
+from procure.policies.place import Nodes, start_planned
+from procure.policies.profile import (
+    Plan,
+    begin_plan,
+    drop_past_steps,
+    earliest,
+    hold_plan,
+    make_plan,
+    plan_nodes,
+    promise,
+    take,
+    withdraw,
+)
 from procure.policies.scheduler import Composed
 from procure.policies.timeline import GIVE, TAKE, find_nodes, hold, lay_running, soonest
-from procure.simulator.arrays import numbered
+from procure.simulator.arrays import filled, numbered
 from procure.simulator.drive import CompiledPolicy, compiled
 from procure.simulator.kernel import inlined, part
 from procure.simulator.state import FAR, NEVER, WAIT, State
@@ -37,8 +47,7 @@ class ConservativeOwn(NamedTuple):
 
     order: Any
     by_queue: bool  # that is the queue's own
-    place: Any  # a `procure.policies.place.Nodes`, or a named tuple of a class with the same methods
-    first: bool  # a job starts on the very nodes that it was promised
+    place: Nodes
     notes: np.ndarray  # int64[8]
     plan: Plan  # the promises
     freed: NodeSet  # on which something was freed since a promise was last tried
@@ -76,14 +85,14 @@ def conservative(state, own):
 def _choose_nodes(state, own, job):
     """Lay the nodes of a job whose moment has come into ``chosen``; those planned that it does not take are freed."""
     if state.pool:
-        own.place.start_planned(state, own.plan, job)
+        start_planned(state, own.plan, own.place, job)
         return
     _mark(state, job, own.plan.nodes, own.freed)
-    own.place.start_planned(state, own.plan, job)
+    start_planned(state, own.plan, own.place, job)
     n_kept, n = 0, n_answered(state, state.tasks, job)
     for i in range(n):
         n_kept += own.freed.marked[state.chosen[i]]
-    if own.first or (n_kept == n and not has_tasks(state.tasks)):  # tasks may stand otherwise on the same nodes
+    if own.place.first or (n_kept == n and not has_tasks(state.tasks)):  # tasks may stand otherwise on the same nodes
         _clear(own.freed)
 
 
@@ -92,7 +101,7 @@ def due(state, plan, place):
     """Return the first job in the queue that is planned to start now, its nodes in ``chosen``, or WAIT."""
     job = first_due(state, plan)
     if job != WAIT:
-        place.start_planned(state, plan, job)
+        start_planned(state, plan, place, job)
     return job
 
 
@@ -141,13 +150,13 @@ def follow(state, own):
     notes[N_PLANNED] = state.n_submitted[0]
 
 
-@inlined
-def _first_unplanned(state, notes):
-    """Return the first waiting job that was submitted since the last call, or the number of jobs."""
+@part
+def first_since(state, n_submitted):
+    """Return the first waiting job that was submitted since so many were, or the number of jobs."""
     n_jobs = state.submit.size
     job = n_jobs
     before = state.previous_waiting[n_jobs]
-    while before != n_jobs and before >= notes[N_PLANNED]:
+    while before != n_jobs and before >= n_submitted:
         job = before
         before = state.previous_waiting[before]
     return job
@@ -157,7 +166,7 @@ def _first_unplanned(state, notes):
 def _follow_in_pool(state, own, anew, early):
     notes, plan, now = own.notes, own.plan, state.now[0]
     if anew:
-        own.place.begin_plan(state, plan)
+        begin_plan(state, plan)
         n = lay_out(state, own.order, not own.by_queue, plan.jobs, plan.scores)
         for i in range(n):
             _promise(state, own, plan.jobs[i])
@@ -171,7 +180,7 @@ def _follow_in_pool(state, own, anew, early):
     if not own.by_queue:
         _plan_in_order(state, own)
         return
-    job = _first_unplanned(state, notes)
+    job = first_since(state, notes[N_PLANNED])
     while job != state.submit.size:
         _promise(state, own, job)
         job = state.next_waiting[job]
@@ -180,8 +189,7 @@ def _follow_in_pool(state, own, anew, early):
 @inlined
 def _promise(state, own, job):
     """Promise a job the earliest start that delays no other promise."""
-    start = own.place.earliest(state, own.plan, job, 2 * FAR, 2 * FAR)
-    own.place.promise(state, own.plan, job, start)
+    promise(state, own.plan, job, earliest(state, own.plan, job, 2 * FAR, 2 * FAR))
 
 
 @inlined
@@ -207,10 +215,10 @@ def _move_forward(state, own, freed_until):
             planned = plan.start[job]
             if planned < 0:
                 continue
-            start = own.place.earliest(state, plan, job, planned, max(below, freed_until))
+            start = earliest(state, plan, job, planned, max(below, freed_until))
             if start >= 0:
-                own.place.withdraw(state, plan, job)
-                own.place.promise(state, plan, job, start)
+                withdraw(state, plan, job)
+                promise(state, plan, job, start)
                 freed_until = max(freed_until, min(planned + state.estimate[job], FAR))
 
 
@@ -246,7 +254,7 @@ def _follow_on_nodes(state, own, anew, early):
     for i in range(n):
         job = plan.jobs[i]
         if plan.start[job] < 0:
-            plan_nodes(state, plan, job, find_nodes(state, line, job, 2 * FAR))
+            plan_nodes(state, plan, job, find_nodes(state, state.tasks, line, job, 2 * FAR))
 
 
 @inlined
@@ -302,7 +310,7 @@ def _move_forward_on_nodes(state, own):
             if state.n_nodes[job] == 1:
                 start = soonest(state, line, job, freed.list, freed.n[0], planned - 1)
             else:
-                start = find_nodes(state, line, job, planned - 1)
+                start = find_nodes(state, state.tasks, line, job, planned - 1)
             if start < 0:
                 hold_plan(state, plan, job, TAKE)
                 continue
@@ -365,14 +373,12 @@ class Conservative(Composed):
             order=order,
             by_queue=is_queue_order(order),
             place=place,
-            first=isinstance(place, Nodes) and place.first,
             notes=notes,
             plan=make_plan(state),
             freed=_no_nodes(n_nodes),
             freed_next=_no_nodes(n_nodes),
             alike=alike,
-            bound=np.zeros(n_jobs, np.int64),
-            bound_of=np.zeros(n_jobs, np.int64),
+            **filled(n_jobs, bound=0, bound_of=0),
         )
         return compiled(conservative, own, self.columns(state, own.place))
 

@@ -13,12 +13,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from procure.policies.conservative import due
+from procure.policies.conservative import due, first_since
 from procure.policies.parameters import Natural, Parameters
 from procure.policies.place import Nodes, make_fit, make_nodes
-from procure.policies.pool_profile import drop_past_steps
-from procure.policies.profile import Plan, begin_plan, earliest, make_plan, promise, withdraw
+from procure.policies.profile import Plan, begin_plan, drop_past_steps, earliest, make_plan, promise, withdraw
 from procure.settings import MOST_COUNTED
+from procure.simulator.arrays import filled
 from procure.simulator.drive import CompiledPolicy, Policy, answered, compiled
 from procure.simulator.kernel import inlined, insert, kernel, part, remove
 from procure.simulator.state import FAR, WAIT, State
@@ -106,12 +106,8 @@ def _try(state, own, job, place, n, reached, least):
 
     What stands before the place is laid out, and so it is afterwards. If the job and the one behind it get
     the gaps that they had when it was tried one place farther back, so does everyone behind them.
-
-    Returns
-    -------
-    tuple
-        The slowdowns, at least ``least`` once they reach that, and up to where in the order they were
-        added up; ``reached`` is that place of the trial one place farther back, −1 if there was none.
+    Returns the slowdowns, at least ``least`` once they reach that, and up to where in the order they were
+    added up; ``reached`` is that place of the trial one place farther back, −1 if there was none.
     """
     order, total = own.plan.jobs, own.totals[place]
     start = _find(state, own, job)
@@ -221,16 +217,13 @@ def follow_plan(state, own, best):
     elif not foreseen:
         begin_plan(state, own.plan)
         _lay(state, own, 0, n)
-    job = state.previous_waiting[n_jobs]
-    while job != n_jobs and state.previous_waiting[job] != n_jobs and state.previous_waiting[job] >= notes[N_SEEN]:
-        job = state.previous_waiting[job]
+    job = first_since(state, notes[N_SEEN])
     while job != n_jobs:
-        if job >= notes[N_SEEN]:
-            place, laid = n, n
-            if best:
-                place, laid = _best_place(state, own, job, n, np.inf, -1), _first_tried(n)
-            _insert(state, own, job, n, place, laid)
-            n += 1
+        place, laid = n, n
+        if best:
+            place, laid = _best_place(state, own, job, n, np.inf, -1), _first_tried(n)
+        _insert(state, own, job, n, place, laid)
+        n += 1
         job = state.next_waiting[job]
     notes[N_KEPT], notes[N_SEEN] = n, state.n_submitted[0]
     return True
@@ -343,10 +336,9 @@ def _own(state: State) -> GapsOwn:
         notes=notes,
         plan=make_plan(state),
         totals=np.zeros(n_jobs + 1),
-        starts=np.full(n_jobs, -1, np.int64),
         slowdowns=np.zeros(n_jobs),
-        kept=np.zeros(n_jobs, np.int64),
-        recent=np.full(10, -1, np.int64),
+        **filled(n_jobs, starts=-1, kept=0),
+        **filled(10, recent=-1),
         place=make_nodes(state, make_fit(state, "first")),
     )
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from procure.policies.order import is_queue_order
-from procure.simulator.arrays import numbered
+from procure.simulator.arrays import filled, numbered
 from procure.simulator.drive import specialised
 from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.reference import by_reference
@@ -114,15 +114,11 @@ def make_lines(state: State, order: Any, by_shape: bool, apart: tuple[np.ndarray
         leaf_of=leaf_of,
         root=root,
         width=width,
-        least=np.full(len(job_at), NEVER, np.int64),
         job_at=job_at,
-        first=np.full(len(size), n_jobs, np.int64),
         shape=shape,
-        n_fitting=np.zeros(len(size), np.int64),
         all_nodes=np.zeros(len(size), np.bool_),
-        filled=np.zeros(len(size), np.int64),
-        place=np.zeros(len(size), np.int64),
-        refused=np.full(len(size), -1, np.int64),
+        **filled(len(job_at), least=NEVER),
+        **filled(len(size), first=n_jobs, n_fitting=0, filled=0, place=0, refused=-1),
         counters=np.array([0, 0, 0, -1, 0], np.int64),
         seen_cpus=state.free_cpus.copy(),
         seen_mem=state.free_mem.copy(),
@@ -131,23 +127,23 @@ def make_lines(state: State, order: Any, by_shape: bool, apart: tuple[np.ndarray
 
 
 @part
-def first_within(root, width, least, job_at, line, bound):
+def first_within(lines, line, bound):
     """Return the first job of a line whose estimate is at most ``bound``, s; −1 if there is none."""
-    top = root[line]
+    top, least = lines.root[line], lines.least
     if least[top + 1] > bound:
         return -1
     k = 1
-    while k < width[line]:
+    while k < lines.width[line]:
         k *= 2
         if least[top + k] > bound:
             k += 1
-    return job_at[top + k]
+    return lines.job_at[top + k]
 
 
 @part
 def first_reached(lines, line, bound, reach):
     """Return the first job of a line, none queued behind ``reach``, whose estimate is at most ``bound``; −1 if none."""
-    job = first_within(lines.root, lines.width, lines.least, lines.job_at, line, bound)
+    job = first_within(lines, line, bound)
     if job <= reach:
         return job
     top = lines.root[line] + lines.width[line]
@@ -196,7 +192,7 @@ def _quit(state, lines, job):
     lines.counters[N_JOINED] -= 1
     if lines.first[line] != job:
         return
-    first = first_within(lines.root, lines.width, lines.least, lines.job_at, line, NEVER - 1)
+    first = first_within(lines, line, NEVER - 1)
     if first >= 0:
         lines.first[line] = first
         return

@@ -7,6 +7,8 @@ ORDERS = (
     *("f1", "f2", "f3", "f4", "priority"),
 )
 FCFS, LCFS, SJF, SMALLEST, LARGEST, EDF, WFP3, UNICEF, F1, F2, F3, F4, PRIORITY = range(len(ORDERS))
+BY_ESTIMATE = (SJF, WFP3, UNICEF, F1, F2, F3, F4)
+"""Orders in which the estimate of a job's run time counts."""
 
 FITS = ("first", "best", "worst")
 FIRST, BEST, WORST = range(len(FITS))

@@ -8,28 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field, model_validator
 
-from procure.policies.names import (
-    EDF,
-    F1,
-    F2,
-    F3,
-    F4,
-    FCFS,
-    HALF_LIFE,
-    LARGEST,
-    LCFS,
-    ORDERS,
-    PRIORITY,
-    SJF,
-    SMALLEST,
-    UNICEF,
-    WFP3,
-)
+from procure.policies import names
 from procure.policies.parameters import Natural, OrderName, Parameters
 from procure.policies.spread import sort_by
 from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.seams import order as seam
 from procure.simulator.state import Options, State
+from procure.simulator.steps import usage_now
 from procure.simulator.tasks import size_in_nodes
 
 _LOG2 = np.array([0.0] + [math.log2(n) for n in range(1, 257)])  # a third of the time of UNICEF otherwise
@@ -51,19 +36,19 @@ class Order(NamedTuple):
 
     def alike(self, state: State) -> tuple[np.ndarray, ...] | None:
         """Return None if scores never change, else arrays: jobs that differ in none change alike."""
-        unknown = state.options.last_two and self.rule in (SJF, F1, F2, F3, F4, WFP3, UNICEF)
+        unknown = state.options.last_two and self.rule in names.BY_ESTIMATE
         if unknown:  # an estimate is made at the submission, so nobody is known to be like another
             return (np.arange(len(state.submit)),)
-        if self.rule == PRIORITY:
+        if self.rule == names.PRIORITY:
             return state.user, state.n_nodes if state.tasks is None else state.shape
-        if self.rule in (WFP3, UNICEF):
+        if self.rule in (names.WFP3, names.UNICEF):
             return np.maximum(state.cpus, 1) * state.n_nodes, state.estimate
         return None
 
 
 def is_queue_order(order: Any) -> bool:
     """Say whether an order is that of the queue, for which nothing need be compared."""
-    return isinstance(order, Order) and order.rule == FCFS
+    return isinstance(order, Order) and order.rule == names.FCFS
 
 
 class Ordered(Parameters):
@@ -74,7 +59,7 @@ class Ordered(Parameters):
     weight_fair_share: Natural = Field(1.0, description="order priority: weight of the user's fair share")
     weight_size: Natural = Field(0.0, description="order priority: weight of the share of the nodes")
     max_age: float = Field(604_800.0, gt=0, description="order priority: s after which age counts no more")
-    half_life: float = Field(HALF_LIFE, gt=0, description="order priority: s in which past use halves")
+    half_life: float = Field(names.HALF_LIFE, gt=0, description="order priority: s in which past use halves")
 
     @property
     def orders(self) -> tuple[str, ...]:
@@ -92,20 +77,11 @@ class Ordered(Parameters):
     def make_order(self, state: State, name: str) -> Any:
         """Make an order of a run: a named tuple of a class with a score (`procure.simulator.seams.order`)."""
         weights = self.weight_age, self.weight_fair_share, self.weight_size
-        return Order(ORDERS.index(name), *weights, self.max_age)
+        return Order(names.ORDERS.index(name), *weights, self.max_age)
 
     def options(self) -> Options:
         """Keep past use where it counts."""
         return super().options()._replace(half_life=self.half_life if "priority" in self.orders else 0.0)
-
-
-@part
-def usage_now(accounts, half_life, now, account):
-    """Return an account's decayed use, CPU-seconds."""
-    if half_life <= 0.0:
-        return 0.0
-    kept = 0.5 ** ((now - accounts.at[account]) / half_life)
-    return accounts.usage[account] * kept + accounts.rate[account] * half_life / math.log(2.0) * (1.0 - kept)
 
 
 @inlined
@@ -137,39 +113,39 @@ def score(state, job, order):
     division by zero.
     """
     rule = order.rule
-    if rule == FCFS:
+    if rule == names.FCFS:
         return float(job)
-    if rule == LCFS:
+    if rule == names.LCFS:
         return -float(job)
     run = float(state.estimate[job])
-    if rule == SJF:
+    if rule == names.SJF:
         return run
     n_cpus = max(state.cpus[job], 1) * state.n_nodes[job]
     size = float(n_cpus)
-    if rule == SMALLEST:
+    if rule == names.SMALLEST:
         return size
-    if rule == LARGEST:
+    if rule == names.LARGEST:
         return -size
-    if rule == EDF:
+    if rule == names.EDF:
         return float(state.due[job])
-    if rule == PRIORITY:
+    if rule == names.PRIORITY:
         now = state.now[0]
         share = fair_share(state.accounts, state.options.half_life, now, state.user[job])
         size = size_in_nodes(state, state.tasks, job) / state.free_cpus.size
         return -_priority(order, now - state.submit[job], size, share)
     wait = float(state.now[0] - state.submit[job])
-    if rule == WFP3:
+    if rule == names.WFP3:
         ratio = wait / run
         return -(ratio * ratio * ratio) * size
-    if rule == UNICEF:
+    if rule == names.UNICEF:
         logarithm = _LOG2[n_cpus] if n_cpus < _LOG2.size else math.log2(size)
         return -wait / (max(logarithm, 1.0) * run)
     submitted = math.log10(max(float(state.submit[job]), 1.0))
-    if rule == F1:
+    if rule == names.F1:
         return math.log10(run) * size + 870.0 * submitted
-    if rule == F2:
+    if rule == names.F2:
         return math.sqrt(run) * size + 25_600.0 * submitted
-    if rule == F3:
+    if rule == names.F3:
         return run * size + 6_860_000.0 * submitted
     return run * math.sqrt(size) + 530_000.0 * submitted
 

@@ -134,19 +134,10 @@ class Parameters(Settings):
         return True
 
     def occupied(self, jobs: pd.DataFrame, node_cpus: np.ndarray) -> np.ndarray | None:
-        """Return the CPUs per node that the policy lets jobs take, where that is not what they ask for.
+        """Return the CPUs per node that the policy lets jobs take, where that is not what they ask for; None = it is.
 
-        Parameters
-        ----------
-        jobs
-            The job table in queue order.
-        node_cpus
-            int64[n_nodes], CPUs of each node.
-
-        Returns
-        -------
-        numpy.ndarray or None
-            int64[n_jobs]; None = what they ask for. A job that no node then holds keeps what it asks for.
+        ``jobs`` stand in queue order, ``node_cpus`` is int64[n_nodes]; the answer int64[n_jobs]. A job that no node
+        then holds keeps what it asks for.
         """
         return None
 

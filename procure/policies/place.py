@@ -15,15 +15,15 @@ from procure.simulator.pools import enough_gpus
 from procure.simulator.seams import place as seam
 from procure.simulator.state import FAR
 from procure.simulator.tasks import (
-    amounts,
+    answer_units,
     binds,
     fill,
     lay_units,
     may_spread,
     n_answered,
     n_held,
+    shift,
     spreads,
-    takes_whole,
     units_at,
     units_in,
     units_on,
@@ -46,7 +46,7 @@ class Fit(NamedTuple):
 
     def pick(self, state, job, n):
         """Keep the nodes that the job gets."""
-        _pick(state, state.tasks, job, n, self.rule, self.margins)
+        keep_by_margin(state, state.tasks, job, n, self.rule, self.margins)
 
 
 @seam
@@ -88,47 +88,21 @@ class Nodes(NamedTuple):
 
     def room(self, state, lines, line, which):
         """Say whether the jobs of a line, which fit, have room in what they may take."""
-        return which != BESIDE or fits_beside(state, self, line, lines.shape[line])
+        return which != BESIDE or fits_beside(state, state.tasks, self, line, lines.shape[line])
 
     def reserve(self, state, job):
         """Reserve the earliest place as running jobs end; returns when it begins, s."""
         self.notes[NUMBER] += 1
         if state.pool:
-            free, wanted, n_running = state.n_idle[0], state.n_nodes[job], state.n_running[0]
-            shadow, self.notes[EXTRA] = shadow_of(
-                free, wanted, state.running, n_running, state.expected_end, state.n_nodes
-            )
+            shadow, self.notes[EXTRA] = shadow_in_pool(state, state.n_nodes[job])
             return shadow
         return shadow_on_nodes(state, self, job)
 
-    def begin_plan(self, state, plan):
-        """Begin a plan again with the running jobs only."""
-        profile.begin_plan(state, plan)
-
-    def earliest(self, state, plan, job, before, below):
-        """Find the earliest moment at which there is room for a job (`profile.earliest`)."""
-        return profile.earliest(state, plan, job, before, below)
-
-    def promise(self, state, plan, job, start):
-        """Plan a job at the moment that was found."""
-        profile.promise(state, plan, job, start)
-
-    def withdraw(self, state, plan, job):
-        """Take a job's plan back."""
-        profile.withdraw(state, plan, job)
-
-    def start_planned(self, state, plan, job):
-        """Lay the nodes of a job that is planned to start now into ``chosen``."""
-        if state.pool:
-            choose(state, job, self, False)
-        else:
-            start_planned(state, plan, self, job)
-
     def choose(self, state, job, which):
         """Lay the nodes of a job into ``chosen``; beside a reservation they are taken from what that leaves."""
-        found = choose(state, job, self, which == BESIDE and not state.pool)
+        found = choose(state, state.tasks, job, self, which == BESIDE and not state.pool)
         if which == BESIDE:
-            take_beside(state, self, job)
+            take_beside(state, state.tasks, self, job)
         return found
 
 
@@ -141,15 +115,7 @@ class Reservation(NamedTuple):
 
 
 def make_nodes(state, which: Any, n_lines: int = 0) -> Nodes:
-    """Lay out what places on nodes need in one run.
-
-    Parameters
-    ----------
-    which
-        Picks among the nodes that hold a job: a named tuple of a class of places.
-    n_lines
-        How many lines of jobs there are.
-    """
+    """Lay out places on nodes for a run of ``n_lines`` lines; ``which`` picks, a named tuple of a class of places."""
     n_nodes = state.free_cpus.size
     alike = isinstance(which, Fit)
     return Nodes(  # type: ignore[call-arg]
@@ -172,29 +138,10 @@ def make_fit(state, name: str) -> Fit:
 
 
 @part
-def _pick(state, tasks, job, n, rule, margins):
-    if tasks is None:
-        keep_by_margin(state, job, n, rule, margins)
-    else:
-        spread(state, tasks, job, n, rule, margins)
-
-
-@part
-def choose(state, job, place, spared):
-    """Choose the nodes for a job and lay their rows into ``chosen`` (`_choose`)."""
-    return _choose(state, state.tasks, job, place, spared)
-
-
-@part
-def _choose(state, tasks, job, place, spared):
-    """Choose the nodes for a job and lay their rows into ``chosen``.
+def choose(state, tasks, job, place, spared):
+    """Choose the nodes for a job and lay their rows into ``chosen``; says whether it can start.
 
     With ``spared``, only nodes that hold the job beside a reservation (`Nodes.spare_cpus` and so on).
-
-    Returns
-    -------
-    bool
-        Whether the job can start; if not, ``chosen`` means nothing.
     """
     wanted = state.n_nodes[job]
     if tasks is not None:
@@ -238,8 +185,11 @@ def _choose(state, tasks, job, place, spared):
 
 
 @part
-def keep_by_margin(state, job, n, rule, margins):
+def keep_by_margin(state, tasks, job, n, rule, margins):
     """Keep the nodes with the least (best fit) or the most margin (worst fit); ties go to the lower row."""
+    if tasks is not None:
+        spread(state, tasks, job, n, rule, margins)
+        return
     if rule == FIRST:
         return
     for i in range(n):
@@ -268,25 +218,14 @@ def keep_least(chosen, margins, found, wanted):
 
 
 @part
-def fits_beside(state, place, line, shape):
-    """Say whether the jobs of a line and shape fit beside the reservation, however long they run."""
-    shapes, notes, denied = state.shapes, place.notes, place.denied
-    wanted = shapes.n_nodes[shape]
+def fits_beside(state, tasks, place, line, shape):
+    """Say whether the jobs of a line and shape fit now and beside the reservation, however long they run."""
+    left, found, notes, denied = state.shapes.n_nodes[shape], 0, place.notes, place.denied
     if state.pool:
-        return wanted <= notes[EXTRA]
+        return left <= notes[EXTRA]
     if denied[line] == notes[NUMBER]:
         return False
-    if not _units_beside(state, state.tasks, place, shape, wanted):
-        denied[line] = notes[NUMBER]
-        return False
-    return True
-
-
-@part
-def _units_beside(state, tasks, place, shape, left):
-    """Say whether nodes hold so many units of a shape now and beside the reservation."""
-    found, spare_cpus, spare_mem, spare_gpus = 0, place.spare_cpus, place.spare_mem, place.spare_gpus
-    rows = state.usable.rows
+    spare_cpus, spare_mem, spare_gpus, rows = place.spare_cpus, place.spare_mem, place.spare_gpus, state.usable.rows
     for i in range(lay_candidates(state, tasks, shape, EVERY)):
         node = rows[i]
         n = units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
@@ -297,62 +236,31 @@ def _units_beside(state, tasks, place, shape, left):
             if left <= 0 and not binds(tasks, shape):
                 return True
             found = lay_units(tasks, found, n)
-    return left <= 0 and spreads(tasks, shape, found, state.shapes.n_nodes[shape])
+    if left <= 0 and spreads(tasks, shape, found, state.shapes.n_nodes[shape]):
+        return True
+    denied[line] = notes[NUMBER]
+    return False
 
 
 @part
-def take_beside(state, place, job):
+def take_beside(state, tasks, place, job):
     """Take the chosen nodes of a job from what the reservation leaves."""
     place.notes[EXTRA] -= state.n_nodes[job]
-    tasks = state.tasks
+    spare = place.spare_cpus, place.spare_mem, place.spare_gpus
     for i in range(0 if state.pool else n_answered(state, tasks, job)):
-        node = state.chosen[i]
-        _take_spare(state, tasks, place, job, node, units_to(tasks, node))
+        shift(state, tasks, job, state.chosen[i], units_to(tasks, state.chosen[i]), -1, spare)
 
 
 @part
-def _take_spare(state, tasks, place, job, node, units):
-    """Take so many units of a job from what a node has beside a reservation."""
-    if takes_whole(state, tasks, job):
-        place.spare_cpus[node] = place.spare_mem[node] = place.spare_gpus[node] = -1
-    else:
-        cpus, mem, gpus = amounts(state, tasks, job, units)
-        place.spare_cpus[node] -= cpus
-        place.spare_mem[node] -= mem
-        place.spare_gpus[node] -= gpus
-
-
-@part
-def _give_spare(state, tasks, place, job, i):
-    """Give back what a running job has on its node ``i`` of `State.node_list`, which it will have left."""
-    node = state.node_list[i]
-    if takes_whole(state, tasks, job):
-        place.spare_cpus[node] = state.total_cpus[node]
-        place.spare_mem[node] = state.total_mem[node]
-        place.spare_gpus[node] = state.total_gpus[node]
-    else:
-        cpus, mem, gpus = amounts(state, tasks, job, units_at(tasks, i))
-        place.spare_cpus[node] += cpus
-        place.spare_mem[node] += mem
-        place.spare_gpus[node] += gpus
-
-
-@part
-def shadow_of(free, wanted, running, n_running, ends, sizes):
-    """Say when running jobs, ending as expected, leave ``wanted`` of what is counted, s, and how much more then.
-
-    Parameters
-    ----------
-    running
-        int64[], of which the first ``n_running`` are ordered by their ``ends``; ``sizes`` is what each gives back.
-    """
-    i = 0
+def shadow_in_pool(state, wanted):
+    """Say when running jobs, ending as expected, leave so many nodes or units idle, s, and how many more then."""
+    running, ends, free, i = state.running, state.expected_end, state.n_idle[0], 0
     while free < wanted:
-        free += sizes[running[i]]
+        free += state.n_nodes[running[i]]
         i += 1
     shadow = ends[running[i - 1]]
-    while i < n_running and ends[running[i]] == shadow:
-        free += sizes[running[i]]
+    while i < state.n_running[0] and ends[running[i]] == shadow:
+        free += state.n_nodes[running[i]]
         i += 1
     return shadow, free - wanted
 
@@ -392,7 +300,7 @@ def shadow_on_nodes(state, place, head):
             if place.away and not place.open[node]:
                 continue
             fitting -= units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
-            _give_spare(state, tasks, place, job, k)
+            shift(state, tasks, job, node, units_at(tasks, k), 1, (spare_cpus, spare_mem, spare_gpus))
             fitting += units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
     place.notes[EXTRA] = fitting - state.n_nodes[head]  # of a pool of which nodes are away
     if fitting < state.n_nodes[head]:
@@ -405,45 +313,34 @@ def shadow_on_nodes(state, place, head):
 def reserve_highest(state, tasks, place, head):
     """Take the highest rows that hold a job from what nodes have spare; they are kept as reserved."""
     shape, reserved, left = state.shape[head], place.reserved, state.n_nodes[head]
+    spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
     found, node = 0, reserved.size
     while left > 0 and node > 0:
         node -= 1
-        n = units_in(state, tasks, shape, node, place.spare_cpus[node], place.spare_mem[node], place.spare_gpus[node])
+        n = units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
         if n > 0:
-            left -= note_units(tasks, shape, node, n)
+            left -= 0 if binds(tasks, shape) else n  # where the number of nodes is limited, all are looked at
+            answer_units(tasks, node, n)
             reserved[found] = node
             found += 1
-    found = fill_reserved(state, tasks, head, reserved, found)
+    if tasks is not None:
+        used = fill(tasks, shape, reserved, found, state.n_nodes[head])
+        if used == 0:
+            used = most_first(state, tasks, head, (reserved, found, reserved.size), LAST, tasks.keys)[0]
+        found = used
     for i in range(found):
-        _take_spare(state, tasks, place, head, reserved[i], units_to(tasks, reserved[i]))
-
-
-@part
-def note_units(tasks, shape, node, n):
-    """Keep what a node may take; returns how much less must be found, nothing where all nodes must be looked at."""
-    if tasks is None:
-        return n
-    tasks.units[node] = n
-    return 0 if tasks.binds[shape] else n
-
-
-@part
-def fill_reserved(state, tasks, head, reserved, found):
-    """Spread a job's tasks over the nodes that are to be reserved, the highest first; returns how many it takes."""
-    if tasks is None:
-        return found
-    used = fill(tasks, state.shape[head], reserved, found, state.n_nodes[head])
-    if used == 0:
-        used = most_first(state, tasks, head, (reserved, found, reserved.size), LAST, tasks.keys)[0]
-    return used
+        node = reserved[i]
+        shift(state, tasks, head, node, units_to(tasks, node), -1, (spare_cpus, spare_mem, spare_gpus))
 
 
 @part
 def start_planned(state, plan, place, job):
-    """Choose among the nodes that hold a job from now on beside all other plans; the first ones are planned already."""
+    """Lay the nodes of a job that is planned to start now into ``chosen``; all other plans keep theirs."""
+    if state.pool:
+        choose(state, state.tasks, job, place, False)
+        return
     if not place.first:
         profile.hold_plan(state, plan, job, timeline.GIVE)
-        found = timeline.holding_now(state, plan.line, job)
-        place.pick(state, job, found)
+        place.pick(state, job, timeline.holding_now(state, state.tasks, plan.line, job))
         profile.plan_nodes(state, plan, job, state.now[0])
     profile.lay_planned(state, state.tasks, plan, job)

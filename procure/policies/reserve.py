@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from procure.policies.lines import DECISION, N_FILLED, first_within, follow_queue, precedes, refuse
 from procure.policies.order import is_queue_order, lay_out
-from procure.policies.pool_profile import longest_idle
-from procure.policies.profile import Plan, make_plan
+from procure.policies.place import start_planned
+from procure.policies.profile import Plan, begin_plan, earliest, longest_idle, make_plan, promise
 from procure.policies.scheduler import Scheduler, answer, follow, wait
 from procure.policies.timeline import longest_now
 from procure.simulator.kernel import part
@@ -50,8 +50,8 @@ def behind(state, own):
             job = _first_behind(state, own)
     if job == WAIT:
         return wait(state, scheduler)
-    scheduler.place.promise(state, own.plan, job, state.now[0])
-    scheduler.place.start_planned(state, own.plan, job)
+    promise(state, own.plan, job, state.now[0])
+    start_planned(state, own.plan, scheduler.place, job)
     return answer(state, scheduler, job)
 
 
@@ -70,26 +70,25 @@ def _may_start(state, own, job):
     scheduler = own.scheduler
     if scheduler.holds and not scheduler.hold.admits(state, job, scheduler.reserved):
         return False
-    return scheduler.place.earliest(state, own.plan, job, 2 * FAR, state.now[0] + 1) == state.now[0]
+    return earliest(state, own.plan, job, 2 * FAR, state.now[0] + 1) == state.now[0]
 
 
 @part
 def _reserve_first(state, own):
     """Plan the first ``own.depth`` jobs; returns the first that can start now, or WAIT."""
     now, plan, scheduler = state.now[0], own.plan, own.scheduler
-    place = scheduler.place
     n = _lay_first(state, own)
-    place.begin_plan(state, plan)
+    begin_plan(state, plan)
     planned = 0
     for i in range(n):
         job = plan.jobs[i]
         if planned == own.depth or (scheduler.holds and not scheduler.hold.admits(state, job, scheduler.reserved)):
             continue
         planned += 1
-        start = place.earliest(state, plan, job, 2 * FAR, 2 * FAR)
+        start = earliest(state, plan, job, 2 * FAR, 2 * FAR)
         if start == now:
             return job
-        place.promise(state, plan, job, start)
+        promise(state, plan, job, start)
     return WAIT
 
 
@@ -124,8 +123,8 @@ def _first_behind(state, own):
         if state.pool:
             length = longest_idle(own.plan.profile, state.shapes.n_nodes[lines.shape[line]])
         else:
-            length = longest_now(state, own.plan.line, lines.shape[line])
-        job = first_within(lines.root, lines.width, lines.least, lines.job_at, line, length)
+            length = longest_now(state, state.tasks, own.plan.line, lines.shape[line])
+        job = first_within(lines, line, length)
         if job >= 0 and (best == WAIT or precedes(state, lines, job, best)):
             best = job
     return best

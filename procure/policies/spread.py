@@ -111,12 +111,6 @@ def spread(state, tasks, job, n, rule, margins):
 
 
 @part
-def rows_first(state, tasks, job, n):
-    """Spread a job's tasks over the ``n`` nodes in ``chosen`` as first fit does."""
-    spread(state, tasks, job, n, FIRST, tasks.keys)
-
-
-@part
 def lay_answer(state, tasks, used, margins):
     """Keep the first nodes in ``chosen`` as the answer, ascending."""
     if tasks is not None:
@@ -132,19 +126,12 @@ def most_first(state, tasks, job, candidates, rule, margins):
 
     Ties go to the node with the least margin then (best fit) or the most (worst fit), then to the lower row (of
     reservations, the higher). So a job that one node holds whole is placed as the published rule places a job of one
-    node that asks for all of it; and one of which each node takes one task as a job of nodes. A node takes at
-    most what leaves one task for each node that is still needed.
+    node that asks for all of it; and one of which each node takes one task as a job of nodes. A node takes at most what
+    leaves one task for each node that is still needed.
 
-    Parameters
-    ----------
-    candidates
-        Rows of nodes, of which the first ``n`` hold ``tasks.units`` each; ``n``; and what no row reaches.
-
-    Returns
-    -------
-    tuple
-        How many nodes are used, now in front of the rows, with what each takes in ``tasks.units``; 0 if that is no
-        room. And their mean margin.
+    ``candidates`` are rows of nodes, of which the first ``n`` hold ``tasks.units`` each; ``n``; and what no row
+    reaches. Returns how many nodes are used, now in front of the rows, with what each takes in ``tasks.units``, 0 if
+    that is no room; and their mean margin.
     """
     rows, n, n_rows = candidates
     shape, left = state.shape[job], state.n_nodes[job]
@@ -213,28 +200,15 @@ def _before(units, key, node, other_key, other):
 
 @part
 def sort_by(margins, nodes, n):
-    """Sort the first ``n`` nodes (or anything that is numbered) by (margin, node), in place: a heapsort."""
-    for begin in range(n // 2 - 1, -1, -1):
-        _sink_last(margins, nodes, begin, n)
-    for end in range(n - 1, 0, -1):
-        margins[0], margins[end] = margins[end], margins[0]
-        nodes[0], nodes[end] = nodes[end], nodes[0]
-        _sink_last(margins, nodes, 0, end)
-
-
-@part
-def _sink_last(margins, nodes, i, n):
-    """Let the entry at ``i`` of a heap of ``n``, the greatest on top, sink to its place."""
-    left, node = margins[i], nodes[i]
-    child = 2 * i + 1
-    while child < n:
-        other = child + 1
-        if other < n and (
-            margins[other] > margins[child] or (margins[other] == margins[child] and nodes[other] > nodes[child])
-        ):
-            child = other
-        if left > margins[child] or (left == margins[child] and node > nodes[child]):
-            break
-        margins[i], nodes[i] = margins[child], nodes[child]
-        i, child = child, 2 * child + 1
-    margins[i], nodes[i] = left, node
+    """Sort the first ``n`` nodes (or anything that is numbered) by (margin, node), in place: Shell's sort."""
+    gap = 1
+    while 3 * gap < n:
+        gap = 3 * gap + 1  # Knuth's gaps
+    while gap > 0:
+        for i in range(gap, n):
+            least, node = margins[i], nodes[i]
+            while i >= gap and (margins[i - gap] > least or (margins[i - gap] == least and nodes[i - gap] > node)):
+                margins[i], nodes[i] = margins[i - gap], nodes[i - gap]
+                i -= gap
+            margins[i], nodes[i] = least, node
+        gap //= 3

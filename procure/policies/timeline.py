@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.policies.spread import rows_first
+from procure.policies.names import FIRST
+from procure.policies.spread import spread
 from procure.simulator.kernel import part
 from procure.simulator.pools import enough_gpus
 from procure.simulator.state import FAR, NEVER
@@ -192,10 +193,7 @@ def _in_step(state, tasks, line, job, node, k):
 def _next_start(state, tasks, line, job, node, k, start, before):
     """Find the first moment from ``start`` on, in step ``k`` or behind it, at which a node holds one unit throughout.
 
-    Returns
-    -------
-    tuple of int
-        The step, and s, at most ``before``; NEVER if there is none.
+    Returns the step, and s, at most ``before``; NEVER if there is none.
     """
     time, behind, length = line.time, line.behind, state.estimate[job]
     while start <= before and start < FAR:
@@ -238,21 +236,16 @@ def soonest(state, line, job, nodes, n, before):
 
 
 @part
-def find_nodes(state, line, job, before):
+def find_nodes(state, tasks, line, job, before):
     """Find the earliest moment, not after ``before``, at which enough nodes hold a job as long as it lasts.
 
     The lowest rows of these nodes are laid into ``chosen``. Returns s, or −1 if there is none.
     """
     if state.n_nodes[job] == 1:
         return soonest(state, line, job, line.everywhere, line.at.size, before)
-    return _find_several(state, state.tasks, line, job, before)
-
-
-@part
-def _find_several(state, tasks, line, job, before):
-    at, moment, n_nodes, wanted = line.at, line.moment, line.at.size, state.n_nodes[job]
     if tasks is not None:
         return find_units(state, tasks, line, job, before)
+    at, moment, n_nodes, wanted = line.at, line.moment, line.at.size, state.n_nodes[job]
     time, behind, now = line.time, line.behind, state.now[0]
     for node in range(n_nodes):
         moment[node] = NEVER
@@ -284,11 +277,8 @@ def _find_several(state, tasks, line, job, before):
 def _throughout(state, tasks, line, job, node, k, start):
     """Say how many units a node holds from ``start``, in step ``k``, as long as the job lasts.
 
-    Returns
-    -------
-    tuple of int
-        The units; when the last step that holds no more is over, s, NEVER if there is none; and when the first step
-        begins that is not looked at.
+    Also when the last step that holds no more is over, s, NEVER if there is none; and when the first step begins that
+    is not looked at.
     """
     end = min(start + state.estimate[job], FAR)
     least, leaves = np.int64(1) << 60, NEVER
@@ -326,25 +316,24 @@ def find_units(state, tasks, line, job, before):
                 state.chosen[found] = node
                 found = lay_units(tasks, found, units[node])
         if left <= 0 and (not binds(tasks, shape) or spreads(tasks, shape, found, state.n_nodes[job])):
-            rows_first(state, tasks, job, found)
+            spread(state, tasks, job, found, FIRST, tasks.keys)
             return start
         start = later
     return -1
 
 
 @part
-def longest_now(state, line, shape):
+def longest_now(state, tasks, line, shape):
     """Say for how long enough nodes hold a shape from now on: s, NEVER − 1 for ever, 0 if not now.
 
     Of tasks, how long is not said: what holds them now is taken to do so for ever.
     """
-    return _longest_now(state, state.tasks, line, shape)
-
-
-@part
-def _longest_now(state, tasks, line, shape):
     if tasks is not None:
-        return _now_at_least(state, tasks, line, shape)
+        left = state.shapes.n_nodes[shape]
+        for node in range(line.at.size):
+            drop_past(line, node, state.now[0])
+            left -= units_in(state, tasks, shape, node, line.cpus[node], line.mem[node], line.gpus[node])
+        return NEVER - 1 if left <= 0 else 0
     shapes, wanted = state.shapes, state.shapes.n_nodes[shape]
     cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
     now, most, found = state.now[0], line.moment, 0
@@ -368,32 +357,18 @@ def _longest_now(state, tasks, line, shape):
 
 
 @part
-def _now_at_least(state, tasks, line, shape):
-    left = state.shapes.n_nodes[shape]
-    for node in range(line.at.size):
-        drop_past(line, node, state.now[0])
-        left -= units_in(state, tasks, shape, node, line.cpus[node], line.mem[node], line.gpus[node])
-    return NEVER - 1 if left <= 0 else 0
-
-
-@part
-def holding_now(state, line, job):
-    """Lay all nodes that hold a job from now on, as long as it lasts, into ``chosen``; returns how many."""
+def holding_now(state, tasks, line, job):
+    """Lay all nodes that hold a job, or some of its tasks, from now on into ``chosen``; returns how many nodes."""
     now, found = state.now[0], 0
     for node in range(line.at.size):
         if (state.node_types[node] & state.types[job]) != 0:
             drop_past(line, node, now)
-            if _held_now(state, state.tasks, line, job, node):
+            if tasks is None:
+                n = np.int64(_next_start(state, tasks, line, job, node, node, now, now)[1] == now)
+            else:
+                n = _throughout(state, tasks, line, job, node, node, now)[0]
+            answer_units(tasks, node, n)
+            if n > 0:
                 state.chosen[found] = node
                 found += 1
     return found
-
-
-@part
-def _held_now(state, tasks, line, job, node):
-    """Say whether a node holds a job, of tasks any, from now on; and keep how many."""
-    now = state.now[0]
-    if tasks is None:
-        return _next_start(state, tasks, line, job, node, node, now, now)[1] == now
-    tasks.units[node] = _throughout(state, tasks, line, job, node, node, now)[0]
-    return tasks.units[node] > 0

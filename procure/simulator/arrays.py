@@ -152,21 +152,21 @@ def gpu_type_bits(*columns: pd.Series) -> dict[str, int]:
     return {name: 1 << bit for bit, name in enumerate(names)}
 
 
-def numbered(*columns: np.ndarray) -> np.ndarray:
-    """Number the distinct rows of some columns, in their order by the first column, then the second, …: int64[n]."""
-    number = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        row, distinct = pd.factorize(column, sort=True)
-        number = pd.factorize(number * len(distinct) + row, sort=True)[0].astype(np.int64)
-    return number
+def filled(length: int, **values: int) -> dict[str, Any]:
+    """Return by name int64 arrays of one length, each of one value."""
+    # Of zeros that are never touched the system provides no room.
+    return {name: np.full(length, one, np.int64) if one else np.zeros(length, np.int64) for name, one in values.items()}
 
 
-def numbers_of(*columns: pd.Series | np.ndarray) -> np.ndarray:
-    """Number the distinct rows of some columns by first appearance, int64[n]; what is missing is a value, too."""
+def numbered(*columns: pd.Series | np.ndarray, sort: bool = True) -> np.ndarray:
+    """Number the distinct rows of some columns: int64[n]; what is missing is a value, too.
+
+    In their order by the first column, then the second, …; or, unless they are to be sorted, by first appearance.
+    """
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        row, distinct = pd.factorize(column, use_na_sentinel=False)
-        number = pd.factorize(number * len(distinct) + row)[0].astype(np.int64)
+        row, distinct = pd.factorize(column, sort=sort, use_na_sentinel=False)
+        number = pd.factorize(number * len(distinct) + row, sort=sort)[0].astype(np.int64)
     return number
 
 
@@ -196,17 +196,7 @@ def in_queue_order(jobs: pd.DataFrame, row: np.ndarray) -> pd.DataFrame:
 
 
 def job_arrays(jobs: pd.DataFrame, bits: dict[str, int], fields: Fields | None = None) -> Jobs:
-    """Bring a job table into queue order and find its request shapes.
-
-    Parameters
-    ----------
-    jobs
-        A checked job table.
-    bits
-        From `gpu_type_bits`.
-    fields
-        From `gpu_fields`.
-    """
+    """Bring a checked job table into queue order and find its request shapes; with `gpu_type_bits` and `gpu_fields`."""
     order = np.argsort(jobs["submit_time"].to_numpy(np.int64), kind="stable")
     ordered = in_queue_order(jobs, order)
     submit = ordered["submit_time"].to_numpy(np.int64)
@@ -276,34 +266,21 @@ def _shaped(
 def node_kinds(
     nodes: pd.DataFrame, bits: dict[str, int], by_kind: bool = False, fields: Fields | None = None
 ) -> tuple[Kinds, np.ndarray, list[tuple[Any, str, str]]]:
-    """Group nodes that are alike.
+    """Group nodes that are alike; ``by_kind`` says that run times turn on the column ``kind``, too.
 
-    Parameters
-    ----------
-    by_kind
-        Whether run times turn on the column ``kind``, too.
-    fields
-        From `gpu_fields`.
-
-    Returns
-    -------
-    Kinds
-        In order of first appearance.
-    numpy.ndarray
-        uint32[n_nodes], the kind of each node, in table order.
-    list
-        The distinct speeds, as given, each with a GPU type and, where that counts, the ``kind``, else empty;
-        ``Kinds.speed`` counts along it.
+    Returns the kinds in order of first appearance; uint32[n_nodes], the kind of each node, in table order; and the
+    distinct speeds, as given, each with a GPU type and, where that counts, the ``kind``, else empty: ``Kinds.speed``
+    counts along it.
     """
     speeds = nodes["speed"] if "speed" in nodes else pd.Series(np.nan, index=nodes.index)
     models = nodes["gpu_type"].str.casefold().where(nodes["gpus"] > 0, "")
     names = nodes["kind"].astype(str) if by_kind and "kind" in nodes else pd.Series("", index=nodes.index)
-    speed_row = numbers_of(speeds, models, names)
+    speed_row = numbered(speeds, models, names, sort=False)
     first_rows = np.unique(speed_row, return_index=True)[1]
     found = [(speeds.iloc[row], str(models.iloc[row]), str(names.iloc[row])) for row in first_rows]
     totals = (nodes[name].to_numpy(np.int64) for name in ("cpus", "mem_mb", "gpus"))
     columns = (*totals, _masks(nodes["gpu_type"], bits), speed_row.astype(np.uint32), node_words(nodes, fields))
-    kind_of = numbers_of(*columns)
+    kind_of = numbered(*columns, sort=False)
     first = np.unique(kind_of, return_index=True)[1]
     return Kinds(*(column[first] for column in columns)), kind_of.astype(np.uint32), found  # type: ignore[call-arg]
 
@@ -338,13 +315,7 @@ class Durations(NamedTuple):
 
 
 def durations(jobs: Jobs, scaled_run_times: list[np.ndarray], kill_at_limit: bool) -> Durations:
-    """Lay run times out by speed and queue order, cut at the limit where asked.
-
-    Parameters
-    ----------
-    scaled_run_times
-        For each distinct speed, int64[n_jobs] in table order, s.
-    """
+    """Lay the run times at each speed, int64[n_jobs] in table order, out in queue order, cut at the limit if asked."""
     full = np.stack([run_time[jobs.row] for run_time in scaled_run_times])
     limit = jobs.requested if kill_at_limit else np.zeros_like(jobs.requested)
     killed = (limit > 0) & (full > limit)

@@ -52,11 +52,7 @@ def with_tasks(jobs: pd.DataFrame, asked: np.ndarray) -> tuple[np.ndarray, Asks 
     """Put the tasks of a job table into what its jobs ask for, where any job asks for them or takes its nodes whole.
 
     Tasks of which each node must hold equally many become a job of nodes, such as those that stand on one node.
-
-    Parameters
-    ----------
-    asked
-        int64[6, n_jobs] as for a job of nodes: nodes, CPUs, MB, GPUs, mask of types, packed GPUs; modified.
+    ``asked`` is int64[6, n_jobs] as for a job of nodes: nodes, CPUs, MB, GPUs, mask of types, packed GPUs; modified.
     """
     of = task_columns(jobs)
     n, tasks = of["n_tasks"], of["n_tasks"] > 0
@@ -90,14 +86,7 @@ def with_tasks(jobs: pd.DataFrame, asked: np.ndarray) -> tuple[np.ndarray, Asks 
 def least_nodes(asked: np.ndarray, asks: Asks, held: np.ndarray, per_kind: np.ndarray) -> np.ndarray:
     """Return the fewest empty nodes that hold each shape, 0 where none do: int64[n_shapes].
 
-    Parameters
-    ----------
-    asked
-        int64[n_shapes], units that the shapes ask for.
-    held
-        int64[n_shapes, n_kinds], units that an empty node holds.
-    per_kind
-        int64[n_kinds], nodes.
+    A shape asks for ``asked`` units, int64[n_shapes]; an empty node holds ``held`` of them, int64[n_shapes, n_kinds].
     """
     order = np.argsort(-held, axis=1, kind="stable")
     units, nodes = np.take_along_axis(held, order, axis=1), per_kind[order]

@@ -45,16 +45,7 @@ def shares_of(usage, capacity):
 def backlog(submit, start, end, usage, capacity, counts_from):
     """Return whether a run is saturated, and which share of the counted work was left at the last submission.
 
-    Parameters
-    ----------
-    submit, start, end : numpy.ndarray
-        int64[n_jobs], s, ordered by submission; start −1 for a job that did not run.
-    usage : procure.simulator.metrics.Usage
-        Per job.
-    capacity : tuple of float
-        CPUs, MB and GPUs of all nodes.
-    counts_from : int
-        s; the counted time begins here, or at the first submission, if that is later.
+    As `metrics.measure`; the counted time begins at ``counts_from`` or at the first submission, if that is later.
     """
     first, last = max(counts_from, submit[0]), submit[-1]
     span = last - first

@@ -26,22 +26,12 @@ def best_fit_batch(
     counts,
     out,
 ):
-    """Fill ``out`` with the metrics of each package under best-fit bin packing.
+    """Fill ``out``, float64[n_packages, n_metrics], with the metrics of each package under best-fit bin packing.
 
-    Parameters
-    ----------
-    jobs, kinds, fits_empty, durations, bits, usage, groups, counts_from
-        As `fast_lane.best_fit_schedule`, `metrics.measure` and `class_waits.measure_groups` take them.
-    killed : numpy.ndarray
-        bool[n_speeds, n_jobs], the limit cuts the job at this speed.
-    existing_kind_of : numpy.ndarray
-        uint32, the kinds of the nodes that stand before every package's own.
-    type_kind_of : numpy.ndarray
-        uint32[n_types], the kind of each counted type.
-    counts : numpy.ndarray
-        int64[n_packages, n_types].
-    out : numpy.ndarray
-        float64[n_packages, n_metrics], modified.
+    All as `fast_lane.best_fit_schedule`, `metrics.measure` and `class_waits.measure_groups` take it; ``killed``
+    bool[n_speeds, n_jobs], the limit cuts the job at this speed. Before the nodes of a package, ``counts``
+    int64[n_packages, n_types] of each type, whose kinds are ``type_kind_of``, stand those of the kinds
+    ``existing_kind_of``.
     """
     n_jobs = jobs.submit.size
     n_existing = existing_kind_of.size

@@ -69,50 +69,24 @@ def _class_figures(runs, of, place, waits, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def measure_groups(submit, start, groups, counts_from, out):
-    """Fill in what ``out`` says of classes and users; a class of which no job ran stays as it is.
-
-    Parameters
-    ----------
-    submit, start : numpy.ndarray
-        int64[n_jobs], s, ordered by submission; start −1 for a job that did not run.
-    groups : Groups
-        Per job.
-    counts_from : int
-        s; jobs submitted before are not counted.
-    out : numpy.ndarray
-        float64[n_metrics], modified; in the order of `metric_names` of the own classes.
-    """
-    n_jobs, n_users = submit.size, 0
-    for j in range(n_jobs):
+    """Fill in what ``out`` says of classes and users (`metrics.measure`); a class of which no job ran stays so."""
+    n_users, n_all, n_long = 0, 0, 0
+    for j in range(submit.size):
         n_users = max(n_users, groups.user[j] + 1)
-    waits, runs = np.empty((_N_CLASSES, n_jobs), np.int64), (submit, start, counts_from)
-    n_waited, n_over = np.zeros(_N_CLASSES, np.int64), np.zeros(_N_CLASSES, np.int64)
-    n_ran, total = np.zeros(_N_CLASSES, np.int64), np.zeros(_N_CLASSES)
-    n_all = n_long = 0
     waited, ran = np.zeros(n_users), np.zeros(n_users)  # s and jobs of each user
-    for j in range(n_jobs):
-        if start[j] < 0 or submit[j] < counts_from:
-            continue
-        of, user, wait = groups.job_class[j], groups.user[j], start[j] - submit[j]
-        n_ran[of] += 1
-        ran[user] += 1
-        if wait > 0:
-            waits[of, n_waited[of]] = wait
-            n_waited[of] += 1
-            total[of] += wait
-            n_over[of] += wait > LONG_WAIT
-            waited[user] += wait
-    for c in range(_N_CLASSES):
-        n_all += n_ran[c]
-        n_long += n_over[c]
-        if n_ran[c] > 0:
-            out[_FIRST + 3 * c] = total[c] / n_ran[c]
-            out[_FIRST + 3 * c + 1] = quantile(waits[c], n_waited[c], n_ran[c] - n_waited[c], 0.95)
-            out[_FIRST + 3 * c + 2] = n_over[c] / n_ran[c]
+    for j in range(submit.size):
+        if start[j] >= 0 and submit[j] >= counts_from:
+            n_all += 1
+            n_long += start[j] - submit[j] > LONG_WAIT
+            ran[groups.user[j]] += 1
+            waited[groups.user[j]] += start[j] - submit[j]
     if n_all == 0:
         return
+    runs, room = (submit, start, counts_from), np.empty(submit.size, np.int64)
+    for c in range(_N_CLASSES):
+        _class_figures(runs, groups.job_class, c, room, out[_FIRST + 3 * c :])
     for c in range(groups.own.shape[0]):
-        _class_figures(runs, groups.own[c], c, waits[0], out[_OWN + 3 * c :])
+        _class_figures(runs, groups.own[c], c, room, out[_OWN + 3 * c :])
     out[INDEX.share_over_1h] = n_long / n_all
     fair, n_known = 0.0, 0
     for user in range(n_users):

@@ -302,18 +302,9 @@ def _form(argument: Any) -> Hashable:
 def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None:
     """Run a policy to the end of the workload; world and state are modified.
 
-    Parameters
-    ----------
-    policy
-        A `CompiledPolicy` runs compiled throughout; anything else is called from Python at each decision.
-    name
-        What to call the policy in an error; its function's name without.
-
-    Raises
-    ------
-    PolicyError
-        The policy named a job that is not waiting or nodes that cannot hold it, waits for ever,
-        raised, or answered something else.
+    A `CompiledPolicy` runs compiled throughout; anything else is called from Python at each decision. A `PolicyError`,
+    which calls the policy by its ``name``, if it named a job that is not waiting or nodes that cannot hold it, waits
+    for ever, raised, or answered something else.
     """
     name = name or policy_name(policy)
     if isinstance(policy, CompiledPolicy):

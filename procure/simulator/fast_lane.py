@@ -16,7 +16,7 @@ Two representations make the scans short, both by measurement:
   so a slot of level 0 is one moment.
 
 Helpers that take arrays would cost two reference counts per array and call here, so the scans stand
-in line; `_margin` takes scalars, and tuples of them, only.
+in line.
 """
 
 from __future__ import annotations
@@ -39,13 +39,7 @@ class FastLaneError(ValueError):
 
 
 def field_bits(jobs: Jobs, kinds: Kinds) -> tuple[int, int, int]:
-    """Return how many bits the amounts of memory, CPUs and GPUs need in a node's packed word.
-
-    Raises
-    ------
-    FastLaneError
-        Together they do not fit one word.
-    """
+    """Return how many bits the amounts of memory, CPUs and GPUs need in a node's word, or say that they do not fit."""
     bits = tuple(
         int(max(column.max(initial=0) for column in pair)).bit_length()
         for pair in (
@@ -60,14 +54,7 @@ def field_bits(jobs: Jobs, kinds: Kinds) -> tuple[int, int, int]:
 
 
 def check_fast_lane(jobs: Jobs, kinds: Kinds, durations: np.ndarray) -> tuple[int, int, int]:
-    """Return `field_bits`, or say why the fast lane cannot run this workload.
-
-    Raises
-    ------
-    FastLaneError
-        Amounts too large for one word, times too large for the wheel, jobs of several nodes,
-        or several GPU models in one node.
-    """
+    """Return `field_bits`, or say why the fast lane cannot run this workload."""
     if jobs.tasks is not None:
         raise FastLaneError("a job asks for tasks that may stand on several nodes, or for whole nodes")
     if (jobs.n_nodes > 1).any():
@@ -79,46 +66,13 @@ def check_fast_lane(jobs: Jobs, kinds: Kinds, durations: np.ndarray) -> tuple[in
     return field_bits(jobs, kinds)
 
 
-@njit(inline="always")
-def _margin(left, asks, fields, kind):
-    asks_mem, asks_cpu, asks_gpu, k = asks
-    mem_shift, mem_mask, cpu_shift, cpu_mask, gpu_mask = fields
-    mem, cpu, gpu = kind
-    margin = 0.0
-    if asks_mem:
-        margin = ((left >> mem_shift) & mem_mask) / mem
-    if asks_cpu:
-        margin += ((left >> cpu_shift) & cpu_mask) / cpu
-    if asks_gpu:
-        margin += (left & gpu_mask) / gpu
-    return margin / k
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, end, node_of):
-    """Run the workload on the nodes; fill ``start``, ``end`` (s after the first submission) and ``node_of``.
+    """Run single-node jobs on the nodes; returns the most jobs that waited after the decisions of a moment.
 
-    Parameters
-    ----------
-    jobs : Jobs
-        Single-node jobs only.
-    kinds : Kinds
-        With ``fits_empty`` bool[n_shapes, n_kinds] from `arrays.fits_empty`.
-    kind_of : numpy.ndarray
-        uint32[n_nodes].
-    durations : numpy.ndarray
-        int64[n_speeds, n_jobs], s.
-    bits : tuple of int
-        From `field_bits`.
-    start, end : numpy.ndarray
-        int64[n_jobs], modified; −1 for a job that no empty node holds.
-    node_of : numpy.ndarray
-        int32[n_jobs], modified; −1 likewise.
-
-    Returns
-    -------
-    int
-        The most jobs that waited after the decisions of a moment.
+    ``fits_empty`` is of `arrays.fits_empty`, ``kind_of`` uint32[n_nodes], ``durations`` int64[n_speeds, n_jobs], s,
+    ``bits`` of `field_bits`. Filled are ``start`` and ``end``, int64[n_jobs], s after the first submission, and
+    ``node_of``, int32[n_jobs]; −1 for a job that no empty node holds.
     """
     submit, shape_of, line_job = jobs.submit, jobs.shape_of, jobs.line_job
     asks_mem, asks_cpu, asks_gpu = jobs.shape_mem > 0, jobs.shape_cpus > 0, jobs.shape_gpus > 0
@@ -135,7 +89,7 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
     cpu_shift = gpu_bits + 1
     mem_shift = cpu_shift + cpu_bits + 1
     kind_shift = mem_shift + mem_bits + 1
-    fields = mem_shift, (1 << mem_bits) - 1, cpu_shift, (1 << cpu_bits) - 1, (1 << gpu_bits) - 1
+    mem_mask, cpu_mask, gpu_mask = (1 << mem_bits) - 1, (1 << cpu_bits) - 1, (1 << gpu_bits) - 1
     guards = (1 << gpu_bits) | (1 << (cpu_shift + cpu_bits)) | (1 << (mem_shift + mem_bits)) | _TOP_GUARD
     word = np.empty(n_kinds, np.int64)
     for q in range(n_kinds):
@@ -158,6 +112,14 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
         for q in range(n_kinds):
             if present[q] and fits_empty[s, q]:
                 runnable[s] = True
+
+    def margin_of(left, s, q):  # the compiler puts it in line
+        margin = ((left >> mem_shift) & mem_mask) / kind_mem[q] if asks_mem[s] else 0.0
+        if asks_cpu[s]:
+            margin += ((left >> cpu_shift) & cpu_mask) / kind_cpu[q]
+        if asks_gpu[s]:
+            margin += (left & gpu_mask) / kind_gpu[q]
+        return margin / n_asked[s]
 
     head, tail = jobs.line_first[:-1].copy(), jobs.line_first[:-1].copy()
     waiting = np.empty(n_shapes, np.uint32)  # shapes with a line, in no order
@@ -273,12 +235,7 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
                             if typed[s] and not fits_empty[s, q]:
                                 continue
                             seen = free[n]
-                            margin = _margin(
-                                left,
-                                (asks_mem[s], asks_cpu[s], asks_gpu[s], n_asked[s]),
-                                fields,
-                                (kind_mem[q], kind_cpu[q], kind_gpu[q]),
-                            )
+                            margin = margin_of(left, s, q)
                             if margin < least:
                                 least = margin
                                 where = np.uint32(n)
@@ -293,12 +250,7 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
                             if free[n] == seen:
                                 where = min(where, n)
                                 continue
-                            margin = _margin(
-                                left,
-                                (asks_mem[s], asks_cpu[s], asks_gpu[s], n_asked[s]),
-                                fields,
-                                (kind_mem[q], kind_cpu[q], kind_gpu[q]),
-                            )
+                            margin = margin_of(left, s, q)
                             if margin < least or (margin == least and n < where):
                                 least = margin
                                 where = n
@@ -351,12 +303,7 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
                 left = free[n] - asked[s]
                 if (left & guards) == guards:
                     if not (typed[s] and not fits_empty[s, q]):
-                        margin = _margin(
-                            left,
-                            (asks_mem[s], asks_cpu[s], asks_gpu[s], n_asked[s]),
-                            fields,
-                            (kind_mem[q], kind_cpu[q], kind_gpu[q]),
-                        )
+                        margin = margin_of(left, s, q)
                         if margin < best_margin[s] or (margin == best_margin[s] and n < best_node[s]):
                             best_margin[s] = margin
                             best_node[s] = n

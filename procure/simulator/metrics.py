@@ -76,24 +76,12 @@ def quantile(values, n, n_zeros, share):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, counts_from, out):
-    """Fill ``out`` with the metrics of one run, in the order of `METRIC_NAMES`; NaN where undefined.
+    """Fill ``out``, float64[n_metrics], with the metrics of a run, in the order of `METRIC_NAMES`; NaN where undefined.
 
-    Parameters
-    ----------
-    submit, start, end : numpy.ndarray
-        int64[n_jobs], s, ordered by submission; start −1 for a job that did not run.
-    killed : numpy.ndarray
-        bool[n_jobs], ended at its limit.
-    usage : Usage
-        Per job.
-    capacity : tuple of float
-        CPUs, MB and GPUs of all nodes.
-    span : int
-        Seconds that utilization is a share of; 0 = the makespan of these jobs.
-    counts_from : int
-        s; jobs submitted before are not counted, but for the depth of the queue and the backlog.
-    out : numpy.ndarray
-        float64[len(METRIC_NAMES)], modified.
+    ``submit``, ``start`` and ``end`` are int64[n_jobs], s, ordered by submission, ``start`` −1 for a job that did not
+    run; ``killed`` bool[n_jobs], ended at its limit; ``capacity`` CPUs, MB and GPUs of all nodes; ``span`` s that
+    utilization is a share of, 0 = the makespan of these jobs. Jobs submitted before ``counts_from``, s, are not
+    counted, but for the depth of the queue and the backlog.
     """
     first = 0
     while first < submit.size and submit[first] < counts_from:  # np.searchsorted takes a second to compile
@@ -168,19 +156,10 @@ def as_record(values: np.ndarray) -> dict[str, Any]:
 def utilization_nodes(
     start: np.ndarray, end: np.ndarray, node_list: np.ndarray, node_first: np.ndarray, n_nodes: int
 ) -> float | None:
-    """Return busy node-seconds / (nodes × makespan); a node is busy while it runs at least one job.
+    """Return busy node-seconds / (nodes × makespan), None where that is 0; a node is busy while a job runs on it.
 
-    Parameters
-    ----------
-    start, end
-        s after the first submission, int64[n_jobs]; −1 = never.
-    node_list, node_first
-        Nodes of job j: ``node_list[node_first[j]:node_first[j + 1]]``.
-
-    Returns
-    -------
-    float or None
-        None where nothing ran or the makespan is 0.
+    ``start`` and ``end`` are s after the first submission, int64[n_jobs], −1 = never; the nodes of job j
+    ``node_list[node_first[j]:node_first[j + 1]]``.
     """
     makespan = int(end[start >= 0].max(initial=0))
     if makespan <= 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from procure.files.kernels import njit
 from procure.simulator.state import FAR, NEVER, PACE_MOST, PACE_ONE
-from procure.simulator.steps import OK, PACE_OF_WAITING, PACE_TOO_LONG, _before, _enter, _leave
+from procure.simulator.steps import OK, PACE_OF_WAITING, PACE_TOO_LONG, _enter, _leave, rise, sink
 
 LONGEST_WORK = 1 << 40
 """Seconds: the longest run time whose pace can change, so that no number reaches 2^62 (2^40 · PACE_ONE < 2^60)."""
@@ -44,13 +44,7 @@ def ask_pace(state, job, pace):
 
 @njit(cache=True, nogil=True)
 def change_paces(world, state):
-    """Give every job the pace that was asked for it.
-
-    Returns
-    -------
-    tuple of int
-        OK, or why not (`steps.REASONS`); and the job that it is about.
-    """
+    """Give every job the pace that was asked for it; returns OK, or why not (`steps.REASONS`), and the job meant."""
     status, about = OK, -1
     for i in range(state.n_asked[0]):
         job = state.asked[i]
@@ -124,16 +118,4 @@ def _move(heap, size, end, job):
     i = 0
     while heap[i] != job:
         i += 1
-    while i > 0 and _before(end, job, heap[(i - 1) // 2]):
-        heap[i] = heap[(i - 1) // 2]
-        i = (i - 1) // 2
-    child = 2 * i + 1
-    while child < size:
-        if child + 1 < size and _before(end, heap[child + 1], heap[child]):
-            child += 1
-        if not _before(end, heap[child], job):
-            break
-        heap[i] = heap[child]
-        i = child
-        child = 2 * i + 1
-    heap[i] = job
+    sink(heap, size, end, rise(heap, end, i, job), job)

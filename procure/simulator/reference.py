@@ -33,7 +33,7 @@ def by_reference(value: Any) -> Any:
     return value
 
 
-_NO_KERNELS = ("__init__.py", "catalog.py", "entries.py", "parameters.py", "plugins.py", "seams_of.py")
+_NO_KERNELS = ("__init__.py", "catalog.py", "entries.py", "parameters.py", "plugins.py")
 """Files beside kernels that no kernel depends on."""
 
 
@@ -157,7 +157,6 @@ _FINDERS = (
     lambda name: lambda self, a, b: getattr(self.instance_class, name, None),
     lambda name: lambda self, a, b, c: getattr(self.instance_class, name, None),
     lambda name: lambda self, a, b, c, d: getattr(self.instance_class, name, None),
-    lambda name: lambda self, a, b, c, d, e: getattr(self.instance_class, name, None),
 )
 
 

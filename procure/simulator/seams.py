@@ -39,11 +39,6 @@ METHODS: dict[str, tuple[int, dict[str, Callable | None]]] = {
     "room": (4, {}),
     "reserve": (2, {}),
     "choose": (3, {}),
-    "begin_plan": (2, {}),
-    "earliest": (5, {}),
-    "promise": (4, {}),
-    "withdraw": (3, {}),
-    "start_planned": (3, {}),
     "started": (2, {"order": _nothing_of, "hold": _nothing_of, "place": _nothing_of}),
 }
 """By name: how many arguments a method has beside ``self``, and of which seams it is; None = the class must have it."""

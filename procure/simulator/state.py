@@ -6,11 +6,11 @@ compiled. Fields with one entry are counters that the steps advance.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from procure.simulator.arrays import Jobs, Kinds, guards_of, numbered
+from procure.simulator.arrays import Durations, Jobs, Kinds, filled, guards_of, numbered
 from procure.simulator.asks import least_nodes
 from procure.simulator.pools import POOL_BITS
 from procure.simulator.tasks import Tasks
@@ -26,6 +26,16 @@ PACE_ONE = 720_720
 """The pace of a job that runs as logged. All of 1 … 16 divide it, so shares of up to 16 are exact."""
 PACE_MOST = 1000 * PACE_ONE
 """The highest pace."""
+
+
+class System(NamedTuple):
+    """The nodes of a run."""
+
+    kinds: Kinds
+    kind_of: np.ndarray  # uint32[n_nodes]
+    fits_empty: np.ndarray  # bool[n_shapes, n_kinds], see `procure.simulator.arrays.fits_empty`
+    leaf: np.ndarray  # int64[n_nodes], leaf switch; −1 = unknown
+    pod: np.ndarray  # int64[n_nodes], pod of the fat-tree; −1 = unknown
 
 
 class Options(NamedTuple):
@@ -167,36 +177,32 @@ def waiting(state: State):
         job = int(state.next_waiting[job])
 
 
-def n_fitting_nodes(jobs: Jobs, fits_empty: np.ndarray, kind_of: np.ndarray) -> np.ndarray:
+def n_fitting_nodes(fits_empty: np.ndarray, kind_of: np.ndarray) -> np.ndarray:
     """Count the empty nodes that could each hold one node's share of each shape: int64[n_shapes]."""
-    per_kind = np.bincount(kind_of, minlength=fits_empty.shape[1])
-    return fits_empty @ per_kind
+    return fits_empty @ np.bincount(kind_of, minlength=fits_empty.shape[1])
 
 
-def is_pool(
-    jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.ndarray, holds: np.ndarray, exclusive: int
-) -> bool:
+def is_pool(jobs: Jobs, system: System, holds: np.ndarray, exclusive: int) -> bool:
     """Say whether only the number of idle nodes matters.
 
     True where every shape that can run at all fits every node and no node can hold two jobs, because
     nodes are exclusive or every such shape asks for more than half of the CPUs of each.
     """
-    present = np.bincount(kind_of, minlength=fits_empty.shape[1]) > 0
-    if not holds.any() or not fits_empty[holds][:, present].all():
+    present = np.bincount(system.kind_of, minlength=system.fits_empty.shape[1]) > 0
+    if not holds.any() or not system.fits_empty[holds][:, present].all():
         return False
-    return bool(exclusive) or 2 * int(jobs.shape_cpus[holds].min()) > int(kinds.cpus[present].max())
+    return bool(exclusive) or 2 * int(jobs.shape_cpus[holds].min()) > int(system.kinds.cpus[present].max())
 
 
-def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.ndarray, whole: bool) -> tuple[Tasks, int]:
+def make_tasks(jobs: Jobs, system: System, whole: bool) -> tuple[Tasks, int]:
     """Lay out what a run with jobs of tasks keeps beside its state.
 
     Also how many units all nodes hold where only that counts: every job that can run asks for units of one kind,
     on any nodes. −1 where more counts.
     """
-    asks, n_jobs, n_nodes = jobs.tasks, len(jobs.submit), len(kind_of)
+    asks, kinds, n_nodes, free = jobs.tasks, system.kinds, len(system.kind_of), np.iinfo(np.int64).max
     assert asks is not None
-    free = np.iinfo(np.int64).max
-    held = np.where(fits_empty, free, 0)
+    held = np.where(system.fits_empty, free, 0)
     gpus: np.ndarray = np.broadcast_to(kinds.gpus, held.shape)
     if guards_of(jobs, kinds) is not None:  # those of the pool in whose field of a word a shape's GPUs stand
         field = sum((jobs.shape_words >> POOL_BITS * i > 0).astype(np.int64) for i in range(1, 4))
@@ -208,7 +214,7 @@ def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.nda
     ):
         left = np.where(each[:, None] > 0, (total - fixed[:, None]) // np.maximum(each, 1)[:, None], free)
         held = np.minimum(held, left)
-    per_kind = np.bincount(kind_of, minlength=len(kinds.cpus))
+    per_kind = np.bincount(system.kind_of, minlength=len(kinds.cpus))
     most = np.minimum(asks.most, jobs.shape_nodes)[:, None]
     least = least_nodes(jobs.shape_nodes, asks, np.minimum(held, most), per_kind)
     binds = (asks.min_nodes > 1) | (asks.max_nodes < np.minimum(jobs.shape_nodes, n_nodes))
@@ -232,14 +238,12 @@ def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.nda
         np.full(len(least), 1) if whole else asks.whole,
         least,
         binds.astype(np.int64),
-        units=np.zeros(n_nodes, np.int64),
-        n_chosen=np.zeros(1, np.int64),
-        n_used=np.zeros(n_jobs, np.int64),
+        **filled(n_nodes, units=0, rows=0, enters=0),
+        **filled(1, n_chosen=0),
+        **filled(len(jobs.submit), n_used=0),
         node_units=np.zeros(0, np.int32),
         n_listed=np.zeros(0, np.int64),
-        rows=np.zeros(n_nodes, np.int64),
         keys=np.zeros(n_nodes),
-        enters=np.zeros(n_nodes, np.int64),
     )
     return tasks, n_units
 
@@ -251,132 +255,103 @@ def _writable(column: np.ndarray) -> np.ndarray:
 
 def build(
     jobs: Jobs,
-    kinds: Kinds,
-    fits_empty: np.ndarray,
-    kind_of: np.ndarray,
-    durations: np.ndarray,
-    *,
+    system: System,
+    durations: Durations,
     options: Options | None = None,
+    *,
     user: np.ndarray | None = None,
     estimate: np.ndarray | None = None,
     due: np.ndarray | None = None,
-    leaf: np.ndarray | None = None,
-    pod: np.ndarray | None = None,
-    full: np.ndarray | None = None,
-    limit: np.ndarray | None = None,
 ) -> tuple[World, State]:
     """Lay out an empty system and a workload of which nothing has been submitted yet.
 
-    Parameters
-    ----------
-    options
-        What the simulator does differently; the defaults of `Options` without.
-    user
-        int64[n_jobs] in queue order, numbered from 0; without, all jobs have one user.
-    estimate
-        int64[n_jobs], s; what a scheduler believes that a job will run. Without, the requested time.
-    due
-        int64[n_jobs], s after the first submission, FAR where there is none.
-    leaf, pod
-        int64[n_nodes]; without, unknown.
-    full, limit
-        Run times that no limit cuts, as ``durations``, and int64[n_jobs], s, the limit that kills (0 =
-        none): what a change of pace needs to know. Without, ``durations`` and no limit.
+    ``user`` int64[n_jobs] in queue order, numbered from 0, all jobs are of one without; ``estimate`` int64[n_jobs], s,
+    what a scheduler believes that a job will run, without, the requested time; ``due`` int64[n_jobs], s after the first
+    submission, FAR = none.
     """
     options = options or Options()
-    n_jobs, n_nodes = len(jobs.submit), len(kind_of)
-    totals = [column[kind_of] for column in (kinds.cpus, kinds.mem, kinds.words)]
-    guards = guards_of(jobs, kinds)
-    tasks, n_units, holds = None, -1, n_fitting_nodes(jobs, fits_empty, kind_of) >= jobs.shape_nodes
+    tasks, n_units, holds = None, -1, n_fitting_nodes(system.fits_empty, system.kind_of) >= jobs.shape_nodes
     if jobs.tasks is not None:
-        tasks, n_units = make_tasks(jobs, kinds, fits_empty, kind_of, bool(options.exclusive))
+        tasks, n_units = make_tasks(jobs, system, bool(options.exclusive))
         holds = tasks.least > 0
-    most_nodes = jobs.n_nodes if tasks is None else np.minimum(tasks.max_nodes[jobs.shape_of], n_nodes)
-    node_first = np.concatenate([[0], np.cumsum(most_nodes)]).astype(np.int64)
-    if tasks is not None:
-        listed, n_listed = np.zeros((2, int(node_first[-1])), np.int32), np.full(1, -options.plans, np.int64)
-        tasks = tasks._replace(node_units=listed[1], n_listed=n_listed)
+    only_counts = n_units >= 0 if tasks else is_pool(jobs, system, holds, options.exclusive)
+    guards = guards_of(jobs, system.kinds)
     jobs = Jobs(*map(_writable, jobs[:-1]))  # type: ignore[arg-type]
-    longest = np.where(jobs.requested > 0, jobs.requested, FAR)
-    user = np.zeros(n_jobs, np.int64) if user is None else user
+    user = np.zeros(len(jobs.submit), np.int64) if user is None else user
     n_users = int(user.max(initial=0)) + 1
-
-    def counter(value: int = 0) -> np.ndarray:
-        return np.full(1, value, np.int64)
-
-    shapes = (jobs.shape_nodes, jobs.shape_cpus, jobs.shape_mem, jobs.shape_words, jobs.shape_types)
-    unknown = np.full(n_nodes, -1, np.int64)
+    places, tasks = _places(jobs, len(system.kind_of), tasks, options)
     state = State(
-        now=counter(),
-        submit=jobs.submit,
-        requested=jobs.requested,
-        estimate=longest if estimate is None else np.clip(estimate, 1, longest),
-        due=np.full(n_jobs, FAR, np.int64) if due is None else due,
-        user=user,
-        n_nodes=jobs.n_nodes,
-        cpus=jobs.cpus,
-        mem=jobs.mem,
-        gpus=jobs.words,
-        types=jobs.types,
-        shape=jobs.shape_of.astype(np.int64),
-        shapes=Shapes(*shapes),
-        next_waiting=np.full(n_jobs + 1, n_jobs, np.int64),
-        previous_waiting=np.full(n_jobs + 1, n_jobs, np.int64),
-        n_waiting=counter(),
-        n_submitted=counter(),
-        running=np.zeros(n_jobs, np.int64),
-        n_running=counter(),
-        expected_end=np.full(n_jobs, -1, np.int64),
-        ended=np.zeros(n_jobs, np.int64),
-        n_ended=counter(),
-        n_changes=counter(),
-        n_corrected=counter(),
-        start=np.full(n_jobs, -1, np.int64),
-        wake=counter(-1),
-        pace=np.full(n_jobs, PACE_ONE, np.int64),
-        asked=np.zeros(n_jobs, np.int64),
-        asked_pace=np.full(n_jobs, -1, np.int64),
-        n_asked=counter(),
-        node_first=node_first,
-        node_list=np.full(int(node_first[-1]), -1, np.int32) if tasks is None else listed[0],
-        total_cpus=totals[0],
-        total_mem=totals[1],
-        total_gpus=totals[2],
-        node_types=kinds.types[kind_of],
-        leaf=unknown if leaf is None else leaf,
-        pod=unknown.copy() if pod is None else pod,
-        free_cpus=totals[0].copy(),
-        free_mem=totals[1].copy(),
-        free_gpus=totals[2].copy(),
+        **_of_jobs(jobs, user, estimate, due),
+        **_of_nodes(system, jobs.shape_cpus),
+        **places,
+        **filled(1, now=0, n_waiting=0, n_submitted=0, n_running=0, n_ended=0, n_changes=0, n_corrected=0),
+        **filled(1, wake=-1, n_asked=0, n_idle=n_units if tasks else len(system.kind_of)),
         guards=guards,
-        pool=int(n_units >= 0 if tasks else is_pool(jobs, kinds, fits_empty, kind_of, holds, options.exclusive)),
-        n_idle=counter(n_units if tasks else n_nodes),
-        touched=Touched(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.bool_), counter()),
-        usable=make_usable(numbered(*totals, kinds.types[kind_of]), jobs.shape_cpus),
-        accounts=Accounts(np.zeros(n_users + 1), np.zeros(n_users + 1, np.int64), np.zeros(n_users + 1, np.int64)),
+        pool=int(only_counts),
+        accounts=Accounts(np.zeros(n_users + 1), *np.zeros((2, n_users + 1), np.int64)),
         options=options,
         tasks=tasks,
-        chosen=np.zeros(n_nodes, np.int64),
     )
-    world = World(
-        durations=_writable(durations),
-        full=_writable(durations if full is None else full),
-        limit=np.zeros(n_jobs, np.int64) if limit is None else _writable(limit),
-        speed_of_node=kinds.speed[kind_of],
-        runnable=holds[jobs.shape_of],
-        end=np.full(n_jobs, -1, np.int64),
+    return _world(system, durations, holds[jobs.shape_of], n_users), state
+
+
+def _of_jobs(jobs: Jobs, user: np.ndarray, estimate: np.ndarray | None, due: np.ndarray | None) -> dict[str, Any]:
+    """Return what a state has of each job."""
+    n_jobs, longest = len(jobs.submit), np.where(jobs.requested > 0, jobs.requested, FAR)
+    shapes = (jobs.shape_nodes, jobs.shape_cpus, jobs.shape_mem, jobs.shape_words, jobs.shape_types)
+    return {
+        **{name: getattr(jobs, name) for name in ("submit", "requested", "n_nodes", "cpus", "mem", "types")},
+        **filled(n_jobs, running=0, expected_end=-1, ended=0, start=-1, pace=PACE_ONE, asked=0, asked_pace=-1),
+        **filled(n_jobs + 1, next_waiting=n_jobs, previous_waiting=n_jobs),
+        "estimate": longest if estimate is None else np.clip(estimate, 1, longest),
+        "due": np.full(n_jobs, FAR, np.int64) if due is None else due,
+        "user": user,
+        "gpus": jobs.words,
+        "shape": jobs.shape_of.astype(np.int64),
+        "shapes": Shapes(*shapes),
+    }
+
+
+def _of_nodes(system: System, shape_cpus: np.ndarray) -> dict[str, Any]:
+    """Return what a state has of each node."""
+    kinds, kind_of, n_nodes = system.kinds, system.kind_of, len(system.kind_of)
+    totals = {"cpus": kinds.cpus[kind_of], "mem": kinds.mem[kind_of], "gpus": kinds.words[kind_of]}
+    return {
+        **{f"total_{name}": column for name, column in totals.items()},
+        **{f"free_{name}": column.copy() for name, column in totals.items()},
+        **filled(n_nodes, chosen=0),
+        "node_types": kinds.types[kind_of],
+        "leaf": system.leaf,
+        "pod": system.pod,
+        "touched": Touched(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.bool_), np.zeros(1, np.int64)),
+        "usable": make_usable(numbered(*totals.values(), kinds.types[kind_of]), shape_cpus),
+    }
+
+
+def _places(jobs: Jobs, n_nodes: int, tasks: Tasks | None, options: Options) -> tuple[dict[str, Any], Tasks | None]:
+    """Return room for the nodes of each job, and the tasks with room for how many stand on each."""
+    most_nodes = jobs.n_nodes if tasks is None else np.minimum(tasks.max_nodes[jobs.shape_of], n_nodes)
+    first = np.concatenate([[0], np.cumsum(most_nodes)]).astype(np.int64)
+    if tasks is None:
+        return {"node_first": first, "node_list": np.full(int(first[-1]), -1, np.int32)}, None
+    listed, units = np.zeros((2, int(first[-1])), np.int32)
+    tasks = tasks._replace(node_units=units, n_listed=np.full(1, -options.plans, np.int64))
+    return {"node_first": first, "node_list": listed}, tasks
+
+
+def _world(system: System, durations: Durations, runnable: np.ndarray, n_users: int) -> World:
+    n_jobs = len(runnable)
+    return World(
+        durations=_writable(durations.took),
+        full=_writable(durations.full),
+        limit=_writable(durations.limit),
+        speed_of_node=system.kinds.speed[system.kind_of],
+        runnable=runnable,
         speed_of=np.zeros(n_jobs, np.uint32),
-        heap=np.zeros(n_jobs, np.int64),
-        n_heap=counter(),
-        max_queue_depth=counter(),
-        named_at=np.zeros(n_nodes, np.int64),
-        n_placements=counter(),
-        idle_wakes=np.zeros(2, np.int64),
-        left=np.full(n_jobs, -1, np.int64),
-        believed=np.zeros(n_jobs, np.int64),
-        limit_left=np.zeros(n_jobs, np.int64),
-        since=np.zeros(n_jobs, np.int64),
         cut=np.zeros(n_jobs, np.bool_),
         last_run=np.full((n_users, 2), -1, np.int64),
+        **filled(n_jobs, end=-1, heap=0, left=-1, believed=0, limit_left=0, since=0),
+        **filled(len(system.kind_of), named_at=0),
+        **filled(1, n_heap=0, max_queue_depth=0, n_placements=0),
+        **filled(2, idle_wakes=0),
     )
-    return world, state

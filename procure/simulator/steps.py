@@ -9,17 +9,7 @@ import math
 
 from procure.simulator.kernel import inlined, insert, kernel, part, remove
 from procure.simulator.state import FAR, NEVER
-from procure.simulator.tasks import (
-    amounts,
-    hold_nodes,
-    holds_any,
-    may_be_on,
-    n_held,
-    takes_whole,
-    units_at,
-    units_on,
-    units_to,
-)
+from procure.simulator.tasks import hold_nodes, holds_any, may_be_on, n_held, shift, units_at, units_on, units_to
 from procure.simulator.usable import set_node_state
 
 FIRST_CORRECTION = 60
@@ -51,33 +41,34 @@ def _before(end, a, b):
     return end[a] < end[b] or (end[a] == end[b] and a < b)
 
 
-@inlined
-def _push(heap, size, end, job):
-    i = size
-    while i > 0:
-        parent = (i - 1) // 2
-        if not _before(end, job, heap[parent]):
+@part
+def rise(heap, end, i, job):
+    """Put a job in its place at or above ``i`` in a heap by (end, number); returns the place."""
+    while i > 0 and _before(end, job, heap[(i - 1) // 2]):
+        heap[i] = heap[(i - 1) // 2]
+        i = (i - 1) // 2
+    heap[i] = job
+    return i
+
+
+@part
+def sink(heap, size, end, i, job):
+    """Put a job in its place at or below ``i``."""
+    child = 2 * i + 1
+    while child < size:
+        if child + 1 < size and _before(end, heap[child + 1], heap[child]):
+            child += 1
+        if not _before(end, heap[child], job):
             break
-        heap[i] = heap[parent]
-        i = parent
+        heap[i] = heap[child]
+        i, child = child, 2 * child + 1
     heap[i] = job
 
 
 @inlined
 def _pop(heap, size, end):
     first = heap[0]
-    last = heap[size - 1]
-    i = 0
-    child = 1
-    while child < size - 1:
-        if child + 1 < size - 1 and _before(end, heap[child + 1], heap[child]):
-            child += 1
-        if not _before(end, heap[child], last):
-            break
-        heap[i] = heap[child]
-        i = child
-        child = 2 * i + 1
-    heap[i] = last
+    sink(heap, size - 1, end, 0, heap[size - 1])
     return first
 
 
@@ -110,15 +101,24 @@ def _leave(running, n_running, expected_end, job):
 
 
 @part
-def _charge(accounts, half_life, now, account, n_cpus):
-    """Bring an account's decayed use up to now; from here on it grows by ``n_cpus`` more or less."""
-    passed = now - accounts.at[account]
-    if passed > 0:
-        kept = 0.5 ** (passed / half_life)
-        grown = accounts.rate[account] * half_life / math.log(2.0) * (1.0 - kept)
-        accounts.usage[account] = accounts.usage[account] * kept + grown
+def usage_now(accounts, half_life, now, account):
+    """Return an account's decayed use, CPU-seconds."""
+    if half_life <= 0.0:
+        return 0.0
+    kept = 0.5 ** ((now - accounts.at[account]) / half_life)
+    return accounts.usage[account] * kept + accounts.rate[account] * half_life / math.log(2.0) * (1.0 - kept)
+
+
+@part
+def _charge(state, job, sign):
+    """Bring the decayed use of a job's user, and everybody's, up to now; from here on it grows by the job's CPUs."""
+    accounts, half_life, now = state.accounts, state.options.half_life, state.now[0]
+    if half_life <= 0.0:
+        return
+    for account in (state.user[job], accounts.at.size - 1):
+        accounts.usage[account] = usage_now(accounts, half_life, now, account)
         accounts.at[account] = now
-    accounts.rate[account] += n_cpus
+        accounts.rate[account] += sign * state.cpus[job] * state.n_nodes[job]
 
 
 @part
@@ -135,24 +135,13 @@ def _release(world, state, job):
     for i in range(first, first + n_held(state, tasks, job)):
         node = state.node_list[i]
         _touch(state.touched, node)
-        if takes_whole(state, tasks, job):
-            state.free_cpus[node] = state.total_cpus[node]
-            state.free_mem[node] = state.total_mem[node]
-            state.free_gpus[node] = state.total_gpus[node]
-        else:
-            cpus, mem, gpus = amounts(state, tasks, job, units_at(tasks, i))
-            state.free_cpus[node] += cpus
-            state.free_mem[node] += mem
-            state.free_gpus[node] += gpus
+        shift(state, tasks, job, node, units_at(tasks, i), 1, (state.free_cpus, state.free_mem, state.free_gpus))
         set_node_state(state, node)
     state.n_idle[0] += state.n_nodes[job]
     state.ended[state.n_ended[0]] = job
     state.n_ended[0] += 1
     user = state.user[job]
-    if state.options.half_life > 0:
-        n_cpus, everybody = state.cpus[job] * state.n_nodes[job], state.accounts.at.size - 1
-        _charge(state.accounts, state.options.half_life, state.now[0], user, -n_cpus)
-        _charge(state.accounts, state.options.half_life, state.now[0], everybody, -n_cpus)
+    _charge(state, job, -1)
     world.last_run[user, 0] = world.last_run[user, 1]
     world.last_run[user, 1] = world.end[job] - state.start[job]
 
@@ -172,12 +161,7 @@ def _correct(running, n_running, expected_end, start, requested, now):
     """Raise the expected end of jobs that outlast their estimate: by as long as they ran, at least a minute.
 
     Never beyond the user's limit while that lies ahead. Tsafrir, Etsion and Feitelson (2007) raise by a
-    fixed list of amounts.
-
-    Returns
-    -------
-    int
-        How many were raised.
+    fixed list of amounts. Returns how many were raised.
     """
     n_raised = 0
     while n_running > 0 and expected_end[running[0]] <= now:
@@ -206,14 +190,9 @@ def _may_wake(world, state, now):
 
 @kernel
 def advance(world, state):
-    """Go to the next moment: release all completions that are due, then admit all submissions.
+    """Go to the next moment: release all completions that are due, then admit all submissions; False if there is none.
 
     The next moment is the earliest of the next submission, the next end and the policy's ``wake``.
-
-    Returns
-    -------
-    bool
-        False when nothing more will happen.
     """
     n_jobs = state.submit.size
     world.max_queue_depth[0] = max(world.max_queue_depth[0], state.n_waiting[0])
@@ -298,36 +277,23 @@ def _occupy(world, state, job, nodes):
     for i in range(nodes.size):
         node = nodes[i]
         _touch(state.touched, node)
-        if takes_whole(state, tasks, job):
-            state.free_cpus[node] = state.free_mem[node] = state.free_gpus[node] = -1
-        else:
-            cpus, mem, gpus = amounts(state, tasks, job, units_at(tasks, first + i))
-            state.free_cpus[node] -= cpus
-            state.free_mem[node] -= mem
-            state.free_gpus[node] -= gpus
+        free = state.free_cpus, state.free_mem, state.free_gpus
+        shift(state, tasks, job, node, units_at(tasks, first + i), -1, free)
         set_node_state(state, node)
         state.node_list[first + i] = node
         if world.durations[world.speed_of_node[node], job] > world.durations[speed, job]:
             speed = world.speed_of_node[node]
     state.n_idle[0] -= state.n_nodes[job]
-    if state.options.half_life > 0:
-        n_cpus, everybody = state.cpus[job] * state.n_nodes[job], state.accounts.at.size - 1
-        _charge(state.accounts, state.options.half_life, state.now[0], state.user[job], n_cpus)
-        _charge(state.accounts, state.options.half_life, state.now[0], everybody, n_cpus)
+    _charge(state, job, 1)
     return speed
 
 
 @kernel
 def place(world, state, job, nodes):
-    """Start a waiting job on nodes: all at once or, with a status other than OK, not at all.
+    """Start a waiting job on nodes: all at once or, with a status other than OK (`REASONS`), not at all.
 
     A job runs as long as on the slowest of its nodes. One that takes no time has freed its nodes
     again when this returns, as every completion that is due frees its nodes before a decision.
-
-    Returns
-    -------
-    int
-        OK, or why the placement is refused (`REASONS`).
     """
     status = _refusal(world, state, job, nodes)
     if status != OK:
@@ -348,6 +314,6 @@ def place(world, state, job, nodes):
     else:
         state.n_running[0] = _enter(state.running, state.n_running[0], state.expected_end, job)
         state.n_changes[0] += 1
-        _push(world.heap, world.n_heap[0], world.end, job)
+        rise(world.heap, world.end, world.n_heap[0], job)
         world.n_heap[0] += 1
     return OK

@@ -186,6 +186,21 @@ def takes_whole(state, tasks, job):
 
 
 @part
+def shift(state, tasks, job, node, units, sign, free):
+    """Take so many units of a job from the CPUs, memory and GPUs ``free`` on a node (−1), or give them back (1)."""
+    free_cpus, free_mem, free_gpus = free
+    if takes_whole(state, tasks, job):
+        free_cpus[node] = state.total_cpus[node] if sign > 0 else -1
+        free_mem[node] = state.total_mem[node] if sign > 0 else -1
+        free_gpus[node] = state.total_gpus[node] if sign > 0 else -1
+    else:
+        cpus, mem, gpus = amounts(state, tasks, job, units)
+        free_cpus[node] += sign * cpus
+        free_mem[node] += sign * mem
+        free_gpus[node] += sign * gpus
+
+
+@part
 def size_in_nodes(state, tasks, job):
     """Return how many nodes a job counts for: those of a job of nodes, the fewest that hold a job of tasks."""
     return state.n_nodes[job] if tasks is None else tasks.least[state.shape[job]]

@@ -92,12 +92,13 @@ def lay_candidates(state, tasks, shape, wanted):
     """Lay the nodes that may get some of ``wanted`` units of a shape into ``rows``; returns how many."""
     usable = state.usable
     left, rows, found = usable.left, usable.rows, 0
+    least = 0 if tasks is None else tasks.min_nodes[shape]  # each of which leaves one unit for the others
     for kind in range(left.size):
         left[kind] = 0
         if usable.n_idle[kind] > 0:
             n = units_on_idle(state, tasks, shape, kind)
             if n > 0:
-                left[kind] = _may_take(tasks, shape, wanted, n)
+                left[kind] = (wanted + n - 1) // n + least
     for word in range(usable.mixed.size):
         bits = usable.mixed[word]
         for kind in range(left.size):
@@ -117,13 +118,6 @@ def lay_candidates(state, tasks, shape, wanted):
 def _lowest(word, bits):
     """Return the node of the lowest bit of a word."""
     return BITS * word + _PLACE[((bits & -bits) * 0x077CB531 & 0xFFFFFFFF) >> 27]
-
-
-@part
-def _may_take(tasks, shape, wanted, n):
-    """Say how many nodes that hold ``n`` units each a job of ``wanted`` takes at most."""
-    least = 0 if tasks is None else tasks.min_nodes[shape]  # each of which leaves one unit for the others
-    return (wanted + n - 1) // n + least
 
 
 @part

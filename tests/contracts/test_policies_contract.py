@@ -63,9 +63,7 @@ def test_capacity_causality_completeness(policy, seed, case, kill, exclusive):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_waits_on_an_empty_queue(policy):
     ready = procure_run.prepare(job_table(submit_time=[0], run_time=[1]), with_tree(node_table(2)))
-    _, state = simulator_state.build(
-        ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations.took, leaf=ready.leaf, pod=ready.pod
-    )
+    _, state = simulator_state.build(ready.jobs, ready.system, ready.durations)
     assert catalog.spec(policy).parameters.make(state)(state)[0] == WAIT
 
 
