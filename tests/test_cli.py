@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from small_study import swept
-from test_bounds import commands
+from test_limits import commands
 from typer.testing import CliRunner
 
 from procure.cli.common import Format, print_table
@@ -127,6 +127,11 @@ BAD_VALUES = [
     ("simulate --jobs jobs.csv --nodes nodes.csv --logged-speed fast", "--logged-speed"),
     ("compare --jobs jobs.csv --nodes nodes.csv --policies foo", "--policies"),
     ("compare --jobs jobs.csv --nodes nodes.csv --slices hour", "--slices"),
+    ("packages QUOTES --budget 100000 --set packages.types_per_category=0", "types_per_category"),
+    ("compare-rent STUDY --prices nodes.csv --wait-bound soon", "--wait-bound"),
+    ("report STUDY --bill bill.xls", "--bill"),
+    ("workload days jobs.csv --by hardest", "--study"),
+    ("workload days jobs.csv --out d", "nothing is chosen"),
     ("recommend STUDY --pareto wait", "two axes"),
     ("recommend STUDY --pareto wait,colour", "colour"),
     ("recommend STUDY --pareto wait,cost --rule published", "--rule"),

@@ -110,20 +110,6 @@ def test_contradictions_are_named_before_anything_is_computed(texts, said):
     assert said in str(raised.value)
 
 
-def test_it_is_explained_why_nothing_satisfies_them():
-    """For each how many satisfy it alone and the best there is; and which two exclude each other."""
-    price, wait = np.array([1.0, 2.0, 3.0]), np.array([30.0, 20.0, 10.0])
-    bounds = [parse("price_usd<=1", KNOWN), parse("mean_wait<=20", KNOWN), parse("p95_wait<=5", KNOWN)]
-    lines = explain(bounds, [price, wait, wait], [3, 2, 3])
-    assert lines == [
-        "price_usd<=1: satisfied by 1 of 3 packages on its own; the least is US$ 1",
-        "mean_wait<=20: satisfied by 2 of 3 packages (2 simulated, the others predicted) on its own; the least is 10 s",
-        "p95_wait<=5: satisfied by 0 of 3 packages on its own; the least is 10 s",
-        "price_usd<=1 and mean_wait<=20 contradict each other among these packages: with the first, the least "
-        "mean_wait_time is 30 s; with the second, the least price_usd is US$ 2",
-    ]
-
-
 @settings(deadline=None)
 @given(
     st.sampled_from(["mean_wait", "price_usd", "utilization_cpu", "total_mem_gb", "mean_bounded_slowdown"]),

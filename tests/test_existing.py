@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from procure.errors import TableError
 from procure.study import load_plan, load_study
 from procure.study.existing import parse_nodes, read_existing, summarise_nodes
-from procure.tables import write
 
 LINE = "NodeName={} CPUTot=8 Gres={} RealMemory=16000 State={} OS=Linux 6.1 #1 SMP Reason=a b=c [root@x]"
 STATES = ["IDLE", "ALLOCATED", "MIXED+PLANNED", "IDLE+DRAIN", "DOWN*", "DOWN+NOT_RESPONDING", "IDLE*", "FAIL"]
@@ -175,14 +174,3 @@ def test_a_plan_says_what_is_left_out_and_watts_do_not_change_it(tmp_path) -> No
     again = load_plan(load_study(path))
     assert again.existing["power_w"].tolist() == [500]
     assert again.fingerprint == plan.fingerprint
-
-
-def test_a_study_names_the_nodes_that_stay(tmp_path) -> None:
-    """Kinds with how many there are and how many stay; the nodes are a node table that reads back."""
-    path = saved(tmp_path, lines(("a1", "(null)", "IDLE"), ("a2", "(null)", "IDLE"), ("g", "gpu:t4:1", "DOWN")))
-    system = read_existing(path, ["a1"])
-    rows = summarise_nodes(system)[["kind", "n_nodes", "n_staying"]].to_numpy().tolist()
-    assert rows == [["8c-16g", 2, 1], ["8c-16g-1xt4", 1, 1]]
-    write(system.nodes, tmp_path / "nodes.csv")
-    again = read_existing(tmp_path / "nodes.csv")
-    assert again.nodes["node_id"].tolist() == ["a2", "g"] and again.nodes["gpu_type"].tolist() == ["", "t4"]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.files import write_archive
+from procure.files import load_booster, write_archive
 from procure.models import Surrogate, WorkloadWaits, features, make_case, predict_packages
 from procure.models import crossfit as split_module
 from procure.models.crossfit import correlations, learn
@@ -184,3 +184,8 @@ def test_correlations_follow_the_published_table():
     assert found.loc["total_mem_gb", "mean_wait_time"] == pytest.approx(1)
     assert found.loc["total_cpus", "mean_wait_time"] == pytest.approx(-1)
     assert np.isnan(found.loc["total_gpus", "mean_wait_time"])
+
+
+def test_a_model_that_xgboost_cannot_read_names_its_version() -> None:
+    with pytest.raises(TableError, match=r"x: the model file is damaged, or written by another XGBoost than \d"):
+        load_booster(b"{L\0\0\0\0\0\0\0\x07", "x")

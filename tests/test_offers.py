@@ -34,10 +34,12 @@ EURO = OfferReading(rates={"EUR": 1.1})
 OFFICES = Path(__file__).parent / "data" / "office-offers.tar.xz"
 
 
-def workbook(path: Path, *rows: list, head: list | None = None) -> Path:
+def workbook(path: Path, *rows: list, head: list | None = None, formats: dict[str, str] | None = None) -> Path:
     book = Workbook()
     for row in [head or HEAD, *rows]:
         book.active.append(row)
+    for cell, form in (formats or {}).items():
+        book.active[cell].number_format = form
     book.save(path)
     return path
 

@@ -157,21 +157,6 @@ def test_written_table_is_the_expanded_one(tmp_path, quotes: pd.DataFrame, suffi
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-def test_failed_writing_leaves_nothing(tmp_path, quotes: pd.DataFrame, monkeypatch) -> None:
-    """An error on the way leaves neither the file nor a temporary one."""
-
-    def stop(*arguments: object) -> None:
-        raise RuntimeError
-
-    monkeypatch.setattr("procure.packages.space._totals", stop)
-    with pytest.raises(RuntimeError):
-        write_packages(quotes, PackageRules(rules="published", budget_usd=50_000), tmp_path / "packages.parquet")
-    monkeypatch.undo()
-    with pytest.raises(TableError, match="budget"):
-        write_packages(quotes, PackageRules(rules="published", budget_usd=5), tmp_path / "packages.parquet")
-    assert list(tmp_path.iterdir()) == []
-
-
 # The peak of a process that ran other tests, or of one that it forked, says nothing of this; VmHWM begins anew.
 STREAM = """
 import re, sys
@@ -224,16 +209,6 @@ def quote_file(folder: Path, *rows: str, header: str = HEADER) -> Path:
     path = folder / "quotes.csv"
     path.write_text("\n".join([header, *rows]) + "\n")
     return path
-
-
-def test_the_shipped_quotes() -> None:
-    """The 21 published types: the sums of their figures, categories in order, a rate per core for each."""
-    quotes = read_quotes(EXAMPLE)
-    assert len(quotes) == 21
-    assert quotes["category"].unique().tolist() == ["compute", "bigmem", "gpu"]
-    assert quotes[["mem_gb", "cpus", "gpus", "price_usd"]].sum().tolist() == [11_520, 1_104, 59, 810_939]
-    assert quotes["spec_rate"].round(3).unique().tolist() == [7.0, 6.453]
-    assert quotes["source"].str.contains("assumed").all()
 
 
 def test_the_shipped_quotes_are_the_published_ones(shared_data) -> None:

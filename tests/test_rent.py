@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from procure.cli.main import app
 from procure.errors import TableError
 from procure.recommender.rent import compare_rent, in_use, read_prices, reserved_count
 from procure.study.costs import package_costs
@@ -147,21 +145,6 @@ def test_a_job_that_no_instance_holds_is_counted(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "code"),
-    [
-        (["--wait-bound", "30min", "--wait-bound", "2h"], 0),
-        (["--wait-bound", "soon"], 2),
-        (["--package", "Other=1"], 2),
-    ],
-)
-def test_command(folder: Path, more: list[str], code: int) -> None:
-    """Bounds of the wait are lengths of time; the last of each option counts."""
-    asked = ["compare-rent", folder / "study.toml", "--prices", folder / "cloud.csv", "--package", "Node=1", *more]
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, list(map(str, asked)))
-    assert done.exit_code == code and (code or "burst over 2 h" in done.stdout)
-
-
-@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("name,cpus,mem_gb\na,1,1\n", "usd_per_hour"),
@@ -179,10 +162,5 @@ def test_bad_prices_are_named_by_cell(tmp_path: Path, text: str, says: str) -> N
     with pytest.raises(TableError) as error:
         read_prices(path)
     assert says in str(error.value)
-
-
-def test_a_price_list_that_is_a_spreadsheet_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(
-        TableError, match=r"cloud.xlsx: a price list is read as .csv or .parquet; save the sheet as CSV"
-    ):
+    with pytest.raises(TableError, match=r"cloud.xlsx: a price list is read as .csv or .parquet; save the sheet as"):
         read_prices(tmp_path / "cloud.xlsx")

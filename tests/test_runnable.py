@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pandas as pd
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.packages import package_nodes
-from procure.packages.runnable import jobs_left_out, mem_mb, request_text
+from procure.packages.runnable import jobs_left_out, mem_mb
 from procure.run import simulate
 from procure.schemas import JOB, QUOTE
 from procure.tables import check
@@ -43,21 +42,6 @@ def jobs(*requests: tuple) -> pd.DataFrame:
 def test_memory_is_rounded_up_to_whole_megabytes():
     """1 GB is 1,000 MB; a fraction of a megabyte counts as one, a float's noise does not."""
     assert mem_mb(pd.Series([256.0, 64.5, 0.0001, 1.001])).tolist() == [256_000, 64_500, 1, 1001]
-
-
-@pytest.mark.parametrize(
-    ("tasks", "text"),
-    [
-        ((2, 8, 32_000, 1, {}), "2 nodes with 8 CPUs, 32.0 GB and 1 GPU each"),
-        ((2, 8, 0, 0, {"n_tasks": 16, "cpus_per_task": 1, "mem_mb_per_task": 4_000, "gpus_per_task": 0}),
-         "16 tasks with 1 CPU and 4.0 GB each"),
-        ((2, 8, 9_000, 1, {"n_tasks": 16, "cpus_per_task": 1, "mem_mb_per_task": 0, "gpus_per_task": 0}),
-         "16 tasks with 1 CPU each, and 9.0 GB and 1 GPU on each node"),
-    ],
-)  # fmt: skip
-def test_a_request_is_said_as_it_was_made(tasks, text):
-    names = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node"]
-    assert request_text(dict(zip(names, tasks, strict=False)) | tasks[-1]) == text
 
 
 @settings(max_examples=40, deadline=None)

@@ -311,15 +311,6 @@ def test_killed_it_goes_on_where_it_was(running: Running) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_service_is_refused(running: Running) -> None:
-    """One sentence, exit code 1, and the first goes on."""
-    command = [*PROCURE, "serve", "run", "--config", running.folder / "config.toml"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and "another collector" in done.stderr and "Traceback" not in done.stderr
-    assert running.get("/health")[0] == 200
-
-
-@pytest.mark.slow
 def test_connections_that_say_nothing_are_closed(running: Running) -> None:
     """Idle ones, and those that send half a request, are closed; one too many is refused; others are answered."""
     held = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(30)]

@@ -74,19 +74,6 @@ def test_existing_nodes_stand_before_every_package(tmp_path):
         assert run.metrics["mean_wait_time"] == mean_wait
 
 
-def test_the_plan_says_how_its_inputs_were_read(tmp_path):
-    """A log's dropped rows, and types without a speed, are told and not silently taken."""
-    path = make_study(tmp_path)
-    quotes = tmp_path / "quotes.csv"
-    quotes.write_text(quotes.read_text().replace("9000,5.25", "9000,"))
-    (tmp_path / "log.csv").write_text("job_id,submit_time,run_time,cpus_per_node\na,1600000000,10,1\n")
-    text = path.read_text().replace("generate = { seed = 3, n_jobs = 150 }", 'jobs = "log.csv"\nformat = "csv"')
-    path.write_text(text)
-    notes = " ".join(load_plan(load_study(path)).notes)
-    assert "1 row read, 1 job kept" in notes
-    assert "no speed is given for Big" in notes
-
-
 def test_local_workers_map_arrays_and_equal_serial(tmp_path, monkeypatch):
     """Two local workers give the serial table, value for value; each is sent some kB, and no file of arrays is left."""
     path = make_study(tmp_path / "local", n_jobs="3000", sample="20")
@@ -194,17 +181,6 @@ def test_failed_run_is_a_row_with_its_reason(tmp_path, monkeypatch):
     assert failed["reason"].str.contains("poison").all()
     assert failed["mean_wait_time"].isna().all()
     assert (rows["n_jobs"] == 150).all()
-
-
-def test_manifest_says_what_the_results_depend_on(tmp_path):
-    """The manifest names the study, the input digests, the versions and the seeds."""
-    plan = load_plan(load_study(make_study(tmp_path, sample="10")))
-    run_sweep(plan, "serial")
-    manifest = json.loads((plan.study.folder / "manifest.json").read_text())
-    assert manifest["seeds"]["day"] == 3
-    assert {"procure", "python", "numba", "pandas"} <= set(manifest["versions"])
-    assert {"quotes", "packages", "workload day"} <= set(manifest["fingerprint"])
-    assert manifest["study"]["sweep"]["sample"] == 10
 
 
 def test_results_of_other_code_are_refused(tmp_path, monkeypatch):

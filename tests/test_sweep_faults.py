@@ -100,20 +100,6 @@ def test_killed_driver_truncated_and_foreign_part(tmp_path, undisturbed):
     same(path, undisturbed)
 
 
-def test_two_drivers(tmp_path, undisturbed):
-    """A second driver is refused and told who holds the folder; the first is not disturbed."""
-    path = make_long_study(tmp_path)
-    sweep = start("sweep", path)
-    under_way(path, sweep, 1)
-    code, said = finish(start("sweep", path, "--farm", "serial"))
-    assert code == 1
-    assert f"another sweep of this study is running: process {sweep.pid} on " in said
-    code, said = finish(start("sweep", path, "--shard", "0/4"))
-    assert f"process {sweep.pid} on " in said
-    assert finish(sweep)[0] == 0
-    same(path, undisturbed)
-
-
 def test_interrupted_twice(tmp_path, undisturbed):
     """Ctrl-C twice: the driver and its workers end, what was computed is kept, a new start finishes."""
     path = make_long_study(tmp_path)
