@@ -1,11 +1,11 @@
-"""The layout of the package: few modules at its root, no circle of files; that of folders `lint-imports` keeps."""
+"""The layout of the package: what `lint-imports`, which keeps floors and circles, does not see."""
 
 import ast
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,82 +14,8 @@ from procure.simulator.seams import METHODS
 
 PACKAGE = Path(__file__).resolve().parent.parent / "procure"
 MOST_ROOT_MODULES = 10
-DOTTED = re.compile(r"procure(\.\w+){2,}(:\w+)?")
-OPTIONAL = (
-    "account",
-    "coschedule",
-    "fitting",
-    "forecast",
-    "learn",
-    "queue_time",
-    "serve",
-    "site",
-    "topology",
-    "window",
-)
+OPTIONAL = (*"account coschedule fitting forecast learn queue_time serve site topology window".split(),)
 """The rooms that plug in."""
-
-
-def module_name(path: Path) -> str:
-    """Name a file as an import does."""
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def imported(source: str) -> Iterator[str]:
-    """Yield what a source imports anywhere: at its top, inside functions, under TYPE_CHECKING, named in a string."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
-            yield node.value.replace(":", ".")
-
-
-def import_graph(sources: dict[str, str]) -> dict[str, set[str]]:
-    """Return which modules each module imports; a name of a module counts as the module."""
-    graph: dict[str, set[str]] = {}
-    for name, source in sources.items():
-        found = {each if each in sources else each.rpartition(".")[0] for each in imported(source)}
-        graph[name] = {each for each in found if each in sources} - {name}
-    return graph
-
-
-def circle(graph: dict[str, set[str]]) -> list[str]:
-    """Return one circle of a graph, or an empty list."""
-    finished: set[str] = set()
-    path: list[str] = []
-
-    def visit(name: str) -> list[str]:
-        if name in path:
-            return [*path[path.index(name) :], name]
-        if name in finished:
-            return []
-        path.append(name)
-        for other in sorted(graph[name]):
-            if found := visit(other):
-                return found
-        finished.add(path.pop())
-        return []
-
-    return next((found for name in sorted(graph) if (found := visit(name))), [])
-
-
-@pytest.fixture(scope="module")
-def graph() -> dict[str, set[str]]:
-    # The package's own face imports every room when it is used, and its version is a string.
-    paths = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKAGE or path.stem[0] != "_"]
-    return import_graph({module_name(path): path.read_text(encoding="utf-8") for path in paths})
-
-
-def test_a_circle_is_found():
-    """A function-level import that closes a circle is found, and a graph without one passes."""
-    sources = {"a": "import b", "b": "def f():\n    from a import x", "c": "from a import x"}
-    assert circle(import_graph(sources)) == ["a", "b", "a"]
-    assert circle(import_graph(sources | {"b": ""})) == []
-    strings = {"procure.a.c": "from procure import b", "procure.b": 'x = load("procure.a.c:Thing")'}
-    assert circle(import_graph(strings)) == ["procure.a.c", "procure.b", "procure.a.c"]
 
 
 def entry_points() -> dict[str, dict[str, str]]:
@@ -98,22 +24,19 @@ def entry_points() -> dict[str, dict[str, str]]:
     return settings["project"]["entry-points"]
 
 
-@pytest.mark.slow
-def test_entry_points_exist_and_are_of_the_rooms_that_plug_in(graph):
+def test_entry_points_exist_and_are_of_the_rooms_that_plug_in():
     """Each entry point names a module that is there, of an optional room."""
     targets = [value.partition(":")[0] for group in entry_points().values() for value in group.values()]
-    assert targets and set(targets) <= graph.keys()
-    rooms_of = {name.removeprefix("procure.").split(".")[0] for name in targets}
-    assert rooms_of < set(OPTIONAL)
+    assert targets and all(map(find_spec, targets))
+    assert {name.split(".")[1] for name in targets} < set(OPTIONAL)
 
 
-def test_no_core_module_knows_an_optional_room(graph):
-    """Only the command line and the rooms themselves name a room that plugs in, be it in a string."""
-    optional = tuple(f"procure.{room}" for room in OPTIONAL)
-    core = {name: found for name, found in graph.items() if not name.startswith((*optional, "procure.cli"))}
-    assert {
-        name: found for name, others in core.items() if (found := [o for o in others if o.startswith(optional)])
-    } == {}
+def test_no_core_module_knows_an_optional_room():
+    """Only the command line, the package's face and the rooms themselves name a room that plugs in, but for a docstring that refers."""
+    named = re.compile(rf"(?<!`)procure\.({'|'.join(OPTIONAL)})\b|from procure import .*\b({'|'.join(OPTIONAL)})\b")
+    files = [path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem[0] != "_"]
+    core = [path for path in files if path.relative_to(PACKAGE).parts[0] not in (*OPTIONAL, "cli")]
+    assert len(core) > 100 and [path for path in core if named.search(path.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.slow
@@ -132,11 +55,6 @@ print([name for name in sys.modules if name.startswith("procure.") and name.spli
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"
-
-
-def test_no_circle_of_files(graph):
-    """No module imports itself by way of others, imports inside functions and for types included."""
-    assert circle(graph) == []
 
 
 def test_few_modules_at_the_root():
