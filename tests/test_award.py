@@ -210,9 +210,3 @@ def test_what_is_not_simulated_is_not_scored(tender: Path) -> None:
     assert "they were not simulated" in some.notes[0]
     assert "is the only offer that is scored" in some.sentences()[0]
     pd.testing.assert_frame_equal(award_of(replace(done, verified=True)).table, whole)
-
-
-def test_without_rules_nothing_is_scored(tender: Path) -> None:
-    path = write_study(tender.with_name("none.toml"), MADE, quotes="quotes.csv")
-    with pytest.raises(TableError, match=r"has no \[award\]"):
-        award(path)

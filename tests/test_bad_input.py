@@ -179,27 +179,6 @@ def test_a_toml_file_that_python_cannot_hold_is_one_error(text, message, tmp_pat
         check_study(path)
 
 
-def test_settings_are_asked_for_in_plain_words(tmp_path):
-    (tmp_path / "q.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nx,compute,32,128,0,6960\n")
-    path = tmp_path / "my study.toml"
-    settings = {"quotes": "5", "sweep": "{ sample = 0, batch_size = 'x' }", "model": "{ feature_set = 'net' }"}
-    settings |= {"simulate": "{ policies = [], kill_at_limit = 3 }", "costs": "5", "name": "'a b'"}
-    path.write_text("\n".join(f"{name} = {value}" for name, value in (STUDY | settings).items()))
-    with pytest.raises(TableError) as error:
-        check_study(path)
-    said = str(error.value)
-    for wanted in (
-        "quotes: 5 was given; a file name is needed",
-        "sweep.sample: 0 was given; at least 1 is needed",
-        "sweep.batch_size: 'x' was given; a whole number is needed",
-        "model.feature_set: 'net' was given; allowed: 'composition'",
-        "costs: 5 was given; a table is needed",
-        "name: 'a b' was given; letters, digits",
-    ):
-        assert wanted in said
-    assert not re.search(r"(?i)input|pattern|pars(e|ing)|pydantic|\^\[", said.replace("input file", ""))
-
-
 ODD = [
     pa.StringArray.from_buffers(2, pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0"), pa.py_buffer(b"\xff\xfe\xc3\x28")),
     pa.array([[1], [2]]),

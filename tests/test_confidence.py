@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-from small_study import run, swept
+from small_study import swept
 
 from procure.evaluation.ranking import rank_confidence, rank_ranges, resample_rows
 from procure.models.crossfit import ConformalErrors, places
@@ -90,20 +88,6 @@ def test_packages_that_leave_other_jobs_out_are_not_compared():
     assert found.head(4)["alike"].isna().tolist() == [False, False, True, True]
     assert len(found.columns(4)["tied_1st"]) == 4
     assert not any("first 4" in line or "first 50" in line for line in found.sentences())
-
-
-SURENESS = ("rank_low", "rank_high", "share_first", "chance_top", "alike")
-
-
-@pytest.mark.slow
-def test_without_resamples_nothing_is_said_of_how_simulated_packages_are_ordered():
-    """One simulation has no range: null in JSON, no columns in the table, a sentence that says so."""
-    words = ["recommend", str(swept()), "-k", "5", "--resamples", "0"]
-    done = run(*words, "--format", "json")
-    assert [[one[name] for name in SURENESS] for one in json.loads(done.stdout)] == [[None] * 5] * 5
-    assert "it is not known how sure this order is" in done.stderr
-    table = run(*words).stdout
-    assert "tied_1st" not in table and "ranks" not in table
 
 
 @pytest.mark.slow

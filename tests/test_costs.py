@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import write_study
+from small_study import quote_table, write_study
 from typer.testing import CliRunner
 
 import procure
@@ -34,12 +34,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def offers(**columns: list) -> pd.DataFrame:
-    rows = {
-        "name": ["a", "g"], "category": ["compute", "gpu"], "cpus": [10, 20], "mem_gb": 256, "gpus": [0, 4],
-        "price_usd": [100, 1000], "power_w": [200, 1000], "idle_power_w": [100, 400], "rack_units": [1, 2.5],
-        "licence_usd_per_year": [None, 50], "support_usd_per_year": [10, 20],
-    }  # fmt: skip
-    return check_quotes(pd.DataFrame(rows | columns))
+    kinds = {"name": ["a", "g"], "category": ["compute", "gpu"], "cpus": [10, 20], "gpus": [0, 4]}
+    kinds |= {"price_usd": [100, 1000], "power_w": [200, 1000], "idle_power_w": [100, 400], "rack_units": [1, 2.5]}
+    kinds |= {"licence_usd_per_year": [None, 50], "support_usd_per_year": [10, 20]}
+    return check_quotes(quote_table(**kinds | columns))
 
 
 def packages(*counts: tuple[int, int]) -> pd.DataFrame:

@@ -9,15 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from small_study import offered, run
-from test_recommend import STUDY
+from test_recommend import STUDY, guessed
 
 import procure
-from procure.models import Predicted, Surrogate, WorkloadWaits
-from procure.models.crossfit import ConformalErrors
+from procure.models import WorkloadWaits
 from procure.recommender.rank import MOST_SWAPPED, TRIED, confirm_list, is_one_swap_away, ranking_table, try_swaps
 from procure.recommender.recommendation import records
 from procure.recommender.recommender import with_front
-from procure.recommender.values import MEAN_WAIT, Criteria, PackageValues
+from procure.recommender.values import Criteria, PackageValues
 from procure.sweep import trial
 
 
@@ -47,11 +46,7 @@ def values_of(truth: np.ndarray, guess: np.ndarray, counts: np.ndarray, known: n
     table["total_cpus"], table["total_mem_gb"] = counts @ [8, 4, 2], counts @ [16.0, 64.0, 256.0]
     table["total_gpus"] = 0
     case = WorkloadWaits("day", table, np.zeros(len(truth), dtype=int), np.where(known, truth, np.nan), 10)
-    model = Predicted(
-        guess, Surrogate(), pd.DataFrame(), 3.0, 9.0, ConformalErrors(np.zeros(3), np.array([0.5, 1.0, 2.0]))
-    )
-    values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
-    assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
+    values = guessed(case, guess)
     values.simulate = lambda rows: {"mean_wait_time": truth[None, rows]}
     return values
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import QUOTES, write_study
+from small_study import QUOTES, quote_table, write_study
 from typer.testing import CliRunner
 
 from procure.cli.main import app
@@ -47,8 +47,8 @@ PAPER = {
 def of_ten_nodes(**more: object) -> pd.Series:
     """Return the costs of the ten nodes of docs/claims/offers.md."""
     costs = Costs.model_validate(PAPER | more)
-    node = {"name": ["a"], "category": "c", "cpus": 64, "mem_gb": 512, "gpus": 0, "price_usd": 10000}
-    quotes = check_quotes(pd.DataFrame(node | {"power_w": 400, "idle_power_w": 400, "rack_units": 2, "vendor": "V"}))
+    watts = {"power_w": 400, "idle_power_w": 400, "rack_units": 2}
+    quotes = check_quotes(quote_table(name=["a"], price_usd=10000, vendor="V", **watts))
     lines = OrderLines(study_lines(costs.lines))
     quotes = lines.with_services(quotes)
     rules = lines.rules(PackageRules(budget_usd=200_000, discounts=[{"vendor": "V", "percent": 5}]))
@@ -194,19 +194,6 @@ def test_the_whole_order_on_paper() -> None:
     assert whole_order(found, Costs.model_validate(PAPER)).tolist() == [142_740.0]
 
 
-def test_packages_and_recommend_say_what_tax_adds_to_the_budget(tmp_path: Path) -> None:
-    made = "generate = { seed = 1, n_jobs = 40 }"
-    path = write_study(tmp_path / "tax.toml", made, "[costs]\ntax_percent = 60", budget=40_000)
-    said = CliRunner().invoke(app, ["packages", str(path)])
-    assert "tax of 60 %; [costs] within_budget" in " ".join(said.stderr.split())
-    run_sweep(load_plan(load_study(path)), "serial")
-    done = recommend(path, k=3, resamples=0)
-    [note] = [one for one in done.notes if one.startswith("budget:")]
-    whole = order_usd(done)
-    assert whole > 40_000 and f"US$ {whole:,.2f}, US$ {whole - 40_000:,.2f} more" in note
-    assert "of 3 packages" in note
-
-
 JOBS = check(pd.DataFrame({"job_id": ["1"], "submit_time": 0, "run_time": 60, "cpus_per_node": 1}), JOB)
 BY_COUNT = {
     "nodes_per_switch": 3, "switch_usd": 310.5, "switch_rack_units": 1, "cables_per_node": 1.1, "cable_usd": 17,
@@ -216,14 +203,8 @@ BY_COUNT = {
 
 def quotes_of(prices: list[int], units: list[int]) -> pd.DataFrame:
     """Two types of one category, and one of another."""
-    return check_quotes(
-        pd.DataFrame(
-            {
-                "name": ["a", "b", "c"], "category": ["x", "x", "y"], "cpus": 8, "mem_gb": 64, "gpus": 0, "vendor": "V",
-                "price_usd": np.array(prices) / 100, "rack_units": units,
-            }
-        )
-    )  # fmt: skip
+    kinds = {"name": ["a", "b", "c"], "category": ["x", "x", "y"], "vendor": "V", "rack_units": units}
+    return check_quotes(quote_table(**kinds, price_usd=np.array(prices) / 100))
 
 
 def costs_of(tax: int, percents: list[int], rack: int, by_count: bool) -> Costs:

@@ -161,28 +161,6 @@ def test_less_than_three_weeks_are_refused_with_what_is_possible(weeks):
         drawn(jobs)
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"growth": 0}, "growth: 0 was given; at least 0.1"),
-        ({"growth": 1000}, "growth: 1000 was given; at most 10"),
-        ({"mix": {"gpus": 1.2}}, "allowed: 'gpu', 'memory', 'wide' or 'cpu'"),
-        ({"length": "10d"}, "whole weeks"),
-        ({"draws": 0}, "at least 1"),
-    ],
-)
-def test_bad_settings_get_one_clear_error(tmp_path, given, text):
-    lines = "\n".join(f"{key} = {_toml(value)}" for key, value in given.items())
-    with pytest.raises(TableError, match=text):
-        load_study(study_file(tmp_path, lines))
-
-
-def _toml(value) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k} = {v}" for k, v in value.items()) + "}"
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
 def study_file(folder, futures: str = "draws = 3", workload: str = "", n: int = 150):
     write(log(n=n), folder / "jobs.parquet")
     more = f'[sweep]\nsample = 40\n[simulate]\npolicies = ["fcfs"]\n[futures]\n{futures}'

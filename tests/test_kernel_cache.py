@@ -161,24 +161,6 @@ def test_two_processes_never_write_the_same_file(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.nbc"))) == 2
 
 
-def test_kernels_of_other_packages_follow_their_whole_package(tmp_path: Path) -> None:
-    """A module may take kernels from any other of its package, or, without one, from those beside it."""
-    inner = tmp_path / "pack" / "inner"
-    inner.mkdir(parents=True)
-    for one in (
-        inner.parent / "__init__.py",
-        inner / "__init__.py",
-        inner / "a.py",
-        tmp_path / "b.py",
-        tmp_path / "c.py",
-    ):
-        one.write_text("")
-    assert kernels._beside(inner / "a.py") == sorted(
-        [inner.parent / "__init__.py", inner / "__init__.py", inner / "a.py"]
-    )
-    assert kernels._beside(tmp_path / "b.py") == [tmp_path / "b.py", tmp_path / "c.py"]
-
-
 @pytest.mark.slow
 def test_the_version_used_longest_ago_goes_first(tmp_path: Path) -> None:
     """Not the one written first: whoever goes back and forth between two checkouts keeps both; eight are kept."""

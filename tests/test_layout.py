@@ -32,7 +32,7 @@ def test_entry_points_exist_and_are_of_the_rooms_that_plug_in():
 
 
 def test_no_core_module_knows_an_optional_room():
-    """Only the command line, the package's face and the rooms themselves name a room that plugs in, but for a docstring that refers."""
+    """Only the command line, the package's face and the rooms themselves name a room that plugs in."""
     named = re.compile(rf"(?<!`)procure\.({'|'.join(OPTIONAL)})\b|from procure import .*\b({'|'.join(OPTIONAL)})\b")
     files = [path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem[0] != "_"]
     core = [path for path in files if path.relative_to(PACKAGE).parts[0] not in (*OPTIONAL, "cli")]

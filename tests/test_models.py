@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from small_study import quote_table
 
 from procure.errors import TableError
 from procure.files import load_booster, write_archive
@@ -17,19 +18,8 @@ from procure.models.surrogate import from_archive
 from procure.schemas import QUOTE
 from procure.tables import check
 
-QUOTES = check(
-    pd.DataFrame(
-        {
-            "name": ["A", "B", "total_cpus"],
-            "category": ["compute", "gpu", "gpu"],
-            "cpus": [8, 16, 32],
-            "mem_gb": [32, 64, 64],
-            "gpus": [0, 2, 4],
-            "price_usd": [1.0, 3.0, 5.0],
-        }
-    ),
-    QUOTE,
-)
+SIZES = {"cpus": [8, 16, 32], "mem_gb": [32, 64, 64], "gpus": [0, 2, 4], "price_usd": [1.0, 3.0, 5.0]}
+QUOTES = check(quote_table(name=["A", "B", "total_cpus"], category=["compute", "gpu", "gpu"], **SIZES), QUOTE)
 
 
 def make_packages(n: int = 60, seed: int = 0) -> pd.DataFrame:

@@ -142,12 +142,6 @@ def test_large_fronts_equal_brute_force(dimensions, n):
     assert found.sum() > n // 10
 
 
-@pytest.mark.parametrize("points", [np.zeros(3), np.zeros((2, 2, 2))])
-def test_points_of_another_shape_are_refused(points):
-    with pytest.raises(TableError, match=r"shape \(points, dimensions\)"):
-        front(points)
-
-
 def test_the_knee_lies_farthest_below_the_chord():
     """By hand: scaled points (0, 1) (0.1, 0.5) (0.35, 0.35) (1, 0); 0.6 is the least sum."""
     points = np.array([[0.0, 100.0], [0.4, 50.0], [1.4, 35.0], [4.0, 0.0]])

@@ -15,10 +15,7 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.packages import PackageRules, expand_packages, read_quotes
-from procure.recommender.objections import objections
-from procure.reports.bill import totals
 from procure.reports.buying import WEEKS, WHOLE_LOG, _weeks
-from procure.reports.memo import compared, write_memo
 from procure.study import load_study
 from procure.tables import write
 from procure.workload import LogSettings
@@ -155,23 +152,6 @@ def test_a_log_without_gpu_jobs_buys_no_gpu_server(folder: Path) -> None:
     first = page[: page.index('id="bill"')].casefold()
     assert first.count("without the rule ") >= 2 and "without all these rules" in first and "`" not in first
     assert "made-up" not in page[: page.index('id="bill"')]
-
-
-def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -> None:
-    """On page one; energy without a price is not priced, and not free."""
-    run("study", "init", "s.toml", "--jobs", "log.parquet", "--budget", 90_000)
-    path = folder / "s.toml"
-    path.write_text(path.read_text().replace("# staff_usd_per_node_year = 0 ", "staff_usd_per_node_year = 100 "))
-    run("sweep", path, "--farm", "serial")
-    done = procure.recommend(path, k=2, resamples=0)
-    assert done.ranking["mean_wait_time"].iloc[0] > 60
-    assert "longer-than-logged" in [one.name for one in objections(done)]
-    said = {title: " ".join(lines) for title, _, lines in write_memo(done, compared(done)).parts}
-    assert "In the log they waited 60 s" in said["What it brings"]
-    assert f"All {len(done.ranking)} packages were simulated" in said["How sure this is"]
-    told = {one["what"]: one["first"] for one in totals(done)}
-    assert told["of it energy, 5 years"] == "not priced" and told["cost over 5 years"] > told["price"]
-    assert "not priced" in procure.report(path, k=2).html
 
 
 def test_a_budget_in_another_currency_goes_by_its_rate(tmp_path, procure):

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_study import three_quotes
 from test_vendor_rules import cases, ids
 
 from procure import tables
@@ -30,19 +31,6 @@ def quotes() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def million(quotes: pd.DataFrame) -> pd.DataFrame:
     return expand_packages(quotes, PackageRules(rules="published", budget_usd=1_000_000))
-
-
-def small_quotes(**columns: list) -> pd.DataFrame:
-    """Two compute types and a GPU type, 24 CPUs and 256 GB each."""
-    rows = {
-        "name": ["a", "b", "g"],
-        "category": ["compute", "compute", "gpu"],
-        "cpus": 24,
-        "mem_gb": 256,
-        "gpus": [0, 0, 2],
-        "price_usd": [10, 15, 30],
-    }
-    return check_quotes(pd.DataFrame(rows | columns))
 
 
 def test_published_count(million: pd.DataFrame) -> None:
@@ -123,14 +111,14 @@ def test_block_size_changes_nothing(case: tuple[list[dict], dict], size: int) ->
 )
 def test_infeasible_names_the_rule(rules: dict, says: str) -> None:
     """Without any package the error names the rule that excluded the last, and what it would take."""
-    quotes = small_quotes(power_w=[100, 100, 300], rack_units=[1, 1, 2])
+    quotes = three_quotes(power_w=[100, 100, 300], rack_units=[1, 1, 2])
     with pytest.raises(TableError, match=says):
         expand_packages(quotes, PackageRules(rules="published", **rules))
 
 
 def test_quotes_without_gpus_say_how_to_lift_the_rule() -> None:
     """With no GPU quoted, the error says min_gpu_nodes = 0 lifts the rule, and it does."""
-    quotes = small_quotes(gpus=0)
+    quotes = three_quotes(gpus=0)
     with pytest.raises(TableError, match="min_gpu_nodes = 0 lifts the rule"):
         ids(quotes, budget_usd=45)
     assert "a=1,g=1" in ids(quotes, budget_usd=45, min_gpu_nodes=0)
@@ -139,8 +127,8 @@ def test_quotes_without_gpus_say_how_to_lift_the_rule() -> None:
 def test_a_free_type_needs_a_bound() -> None:
     """A price of zero without max_count would mean endless packages: an error."""
     with pytest.raises(TableError, match="a costs nothing"):
-        ids(small_quotes(price_usd=[0, 15, 30]), budget_usd=45)
-    assert ids(small_quotes(price_usd=[0, 15, 30], max_count=[4, 0, 1]), budget_usd=45) == ["a=4,g=1"]
+        ids(three_quotes(price_usd=[0, 15, 30]), budget_usd=45)
+    assert ids(three_quotes(price_usd=[0, 15, 30], max_count=[4, 0, 1]), budget_usd=45) == ["a=4,g=1"]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
@@ -180,7 +168,7 @@ def test_ten_million_dollars_stream_within_2_gb(tmp_path: Path) -> None:
 
 def test_package_nodes() -> None:
     """A package's nodes stand in quote order, existing ones first, memory rounded up to the MB."""
-    quotes = small_quotes(mem_gb=[256.1, 0.0001, 1], gpu_type=["", "", "a100"], spec_rate=[4.5, None, 7])
+    quotes = three_quotes(mem_gb=[256.1, 0.0001, 1], gpu_type=["", "", "a100"], spec_rate=[4.5, None, 7])
     existing = pd.DataFrame({"node_id": ["old"], "cpus": [8], "mem_mb": [10]})
     nodes = package_nodes({"g": 1, "a": 2, "b": 1}, quotes, existing)
     assert nodes["node_id"].tolist() == ["old", "a-001", "a-002", "b-001", "g-001"]
@@ -198,7 +186,7 @@ def test_package_nodes() -> None:
 def test_package_nodes_refuses(package: dict, says: str) -> None:
     """A type that is not quoted, or a count that is none, is refused by name."""
     with pytest.raises(TableError, match=says):
-        package_nodes(package, small_quotes())
+        package_nodes(package, three_quotes())
 
 
 HEADER = "name,category,cpus,mem_gb,gpus,price_usd"
@@ -245,12 +233,20 @@ def test_summary_is_table_3_1() -> None:
         ('"A,2",compute,24,256,0,1', r"row 2, column name: 'A,2' holds ','"),
         ("distinct,compute,24,256,0,1", r"row 2, column name: 'distinct' is a column of every package table"),
         ("A2 ,compute,24,256,0,1", r"row 2, column name: 'A2 ' begins or ends with a space"),
+        ("A2,compute,1000000000,256,0,1", "row 2, column cpus: .*at most 100,000 CPUs is allowed"),
+        ("A2,compute,24,256,1000000,1", "row 2, column gpus: .*at most 10,000 GPUs is allowed"),
+        ("A2,compute,24,0,0,1", "row 2, column mem_gb: .*memory per node.* must be at least 1e-06"),
+        ("A2,compute,24,1e15,0,1", "row 2, column mem_gb: .*at most 10,000,000"),
+        (f"{'x' * 5_000_000},c,24,256,0,1", "row 2, column name: .*5,000,002 characters.* is too long; 200 characters"),
+        (f"A2,{'x' * 201},24,256,0,1", "row 2, column category: .*200 characters are allowed"),
     ],
+    ids=lambda one: one[:40],
 )
 def test_a_bad_row_is_named(tmp_path: Path, row: str, says: str) -> None:
-    """A wrong cell is an error with the file, the row, the column, and what was given."""
-    with pytest.raises(TableError, match=rf"quotes\.csv, {says}"):
+    """A wrong cell, or one that no vendor means, is an error with file, row, column, and what was given."""
+    with pytest.raises(TableError, match=rf"quotes\.csv, {says}") as error:
         read_quotes(quote_file(tmp_path, GOOD, row))
+    assert len(str(error.value).replace(str(tmp_path), "")) < 400
 
 
 @pytest.mark.parametrize(
@@ -264,6 +260,10 @@ def test_a_bad_row_is_named(tmp_path: Path, row: str, says: str) -> None:
         ("price_us", "1", "unknown column 'price_us'; did you mean price_usd"),
         ("rack_units", "tall", "row 1, column rack_units: 'tall' is not a number"),
         ("pack_size", "0", "row 1, column pack_size: .* at least 1"),
+        ("spec_rate", "1e-300", "row 1, column spec_rate: .*a speed is a number above 0, at least 1e-06"),
+        ("spec_rate", "1e300", "row 1, column spec_rate: .*at most 1,000,000,000 any speed is allowed"),
+        ("spec_rate_node", "1e300", "row 1, column spec_rate_node: .*at most 1,000,000,000 any speed is allowed"),
+        ("vendor", "x" * 1001, "row 1, column vendor: .*1000 characters are allowed"),
     ],
 )
 def test_a_bad_optional_column_is_named(tmp_path: Path, column: str, value: str, says: str) -> None:

@@ -140,12 +140,9 @@ JOBID|USER|PARTITION|STATE|REASON|CPUS|NODES|MIN_MEMORY|TRES_PER_NODE|TIME_LIMIT
 """
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A quickly trained model file."""
-    path = tmp_path_factory.mktemp("live") / "site.model"
-    store.save(busy_model(), path)
-    return path
+@pytest.fixture
+def model(folder: Path) -> Path:
+    return folder / "site.model"
 
 
 @pytest.fixture
@@ -224,9 +221,7 @@ def test_a_model_without_partitions_sees_the_whole_queue(squeue, partition: str)
     assert len(pending_waits(site, queue, "alice")) == 3
 
 
-HEAD = (
-    "JOBID|USER|PARTITION|STATE|REASON|CPUS|NODES|MIN_MEMORY|TRES_PER_NODE|TIME_LIMIT|SUBMIT_TIME|START_TIME|PRIORITY\n"
-)
+HEAD = PRINTED[: PRINTED.index("\n") + 1]
 
 
 def script(tmp_path: Path, *lines: str) -> Path:

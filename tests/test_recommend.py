@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from small_study import offered, run
+from small_study import offered, quote_table, run
 
 import procure
 from procure.errors import ArgumentError
@@ -25,16 +25,7 @@ from procure.sweep.results import StudyResults, load_results
 from procure.tables import write
 from procure.workload import generate
 
-QUOTES = pd.DataFrame(
-    {
-        "name": ["A", "G"],
-        "category": ["compute", "gpu"],
-        "cpus": [8, 4],
-        "mem_gb": [32.0, 64.0],
-        "gpus": [0, 2],
-        "price_usd": [100.0, 300.0],
-    }
-)
+QUOTES = quote_table(name=["A", "G"], category=["compute", "gpu"], price_usd=[100.0, 300.0])
 
 
 def make_case(wait: list[float], left_out: list[int] | None = None, price: list[float] | None = None) -> WorkloadWaits:
@@ -45,14 +36,18 @@ def make_case(wait: list[float], left_out: list[int] | None = None, price: list[
     return WorkloadWaits("day", table, np.array(left_out or [0] * n), np.array(wait, dtype=float), 10)
 
 
+def guessed(case: WorkloadWaits, guess) -> PackageValues:
+    """What is known of one workload's packages: simulated waits, and a model's guesses."""
+    values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
+    errors = ConformalErrors(np.zeros(3), np.array([0.5, 1.0, 2.0]))
+    model = Predicted(np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, errors)
+    assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
+    return values
+
+
 def confirmed(case: WorkloadWaits, guess: list[float], k: int, simulate=None):
     """Rank one workload's packages by waits, simulated or guessed, and confirm the first k."""
-    values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
-    errors = np.array([0.5, 1.0, 2.0])
-    model = Predicted(
-        np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, ConformalErrors(np.zeros(3), errors)
-    )
-    assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
+    values = guessed(case, guess)
     looked_up = None if simulate is None else lambda rows: {"mean_wait_time": simulate(rows)[None, :]}
     values.simulate = looked_up
     confirm_list(values, Criteria(), k)

@@ -20,10 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_study import search, swept
-from typer.testing import CliRunner
 
 import procure
-from procure.cli.main import app
 from procure.errors import TableError
 from procure.explanation.package import marginal_sentences, marginal_values
 from procure.packages.costs import Costs
@@ -222,27 +220,6 @@ def test_only_the_reports_own_script_may_run(made: Report):
     digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in html.unescape(policy[1])
     assert policy[1].startswith("default-src &#39;none&#39;") or policy[1].startswith("default-src 'none'")
-
-
-@pytest.mark.slow
-def test_the_bill_is_a_table_that_a_purchasing_office_opens(tmp_path: Path):
-    """`procure report --bill F.csv` writes the lines and their total; another ending is refused before any work."""
-    out = tmp_path / "bill.csv"
-    asked = ["report", str(swept()), "-k", "3", "--no-verify", "--out", str(tmp_path / "r.html")]
-    assert CliRunner().invoke(app, [*asked, "--bill", str(out)]).exit_code == 0
-    table = pd.read_csv(out)
-    assert table["type"].iloc[-1] == "total"
-    assert table["count"].iloc[-1] == table["count"].iloc[:-1].sum()
-    second = load_results(swept(), search=True)
-    listed = procure.recommend(second, k=3, verify=False)
-    lines = table.iloc[:-1]
-    beside = lines[lines["second_count"] > 0]
-    counts = ",".join(f"{one.type}={one.second_count}" for one in beside.itertuples(index=False))
-    assert sorted(counts.split(",")) == sorted(listed.ranking["package_id"].iloc[1].split(","))
-    assert table["line_total_usd"].iloc[-1] == pytest.approx(table["line_total_usd"].iloc[:-1].sum())
-    (tmp_path / "r.html").unlink()
-    refused = CliRunner().invoke(app, [*asked, "--bill", str(tmp_path / "bill.xls")])
-    assert refused.exit_code != 0 and not (tmp_path / "r.html").exists()
 
 
 def test_what_the_order_comes_to_is_told_beside_the_second_choice(made: Report):

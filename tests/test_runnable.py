@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_study import quote_table
 
 from procure.packages import package_nodes
 from procure.packages.runnable import jobs_left_out, mem_mb
@@ -12,20 +13,9 @@ from procure.run import simulate
 from procure.schemas import JOB, QUOTE
 from procure.tables import check
 
-TYPES = check(
-    pd.DataFrame(
-        {
-            "name": ["Small", "Big", "Gpu"],
-            "category": ["compute", "bigmem", "gpu"],
-            "cpus": [8, 4, 16],
-            "mem_gb": [32, 512, 64.5],
-            "gpus": [0, 0, 2],
-            "gpu_type": ["", "", "a100"],
-            "price_usd": [1.0, 1.0, 1.0],
-        }
-    ),
-    QUOTE,
-)
+KINDS = {"category": ["compute", "bigmem", "gpu"], "gpu_type": ["", "", "a100"]}
+SIZES = {"cpus": [8, 4, 16], "mem_gb": [32, 512, 64.5], "gpus": [0, 0, 2]}
+TYPES = check(quote_table(name=["Small", "Big", "Gpu"], **KINDS, **SIZES), QUOTE)
 
 
 def packages(*counts: tuple[int, int, int]) -> pd.DataFrame:

@@ -189,17 +189,6 @@ def test_a_search_of_a_study_gives_what_the_sweep_gives_and_computes_nothing_aga
     assert waits.is_monotonic_increasing
 
 
-@pytest.mark.slow
-def test_what_the_sweep_has_simulated_is_known_and_free(tmp_path: Path) -> None:
-    path = make_study(tmp_path, budget="250_000", n_jobs="400", sample="7")
-    swept = set(serial_results(path)["package_id"])
-    done = found(path)
-    assert done.spent["n_from_sweep"] == len(swept)
-    own = read(load_study(path).folder / "search" / "results.parquet", RESULT)
-    assert len(own) == 120 and not swept & set(own["package_id"])
-    assert swept <= set(done.ranking["package_id"])
-
-
 @pytest.mark.parametrize("weight", [1.0, 0.004])
 def test_several_workloads_count_by_the_mean_over_all_jobs_by_weight(tmp_path: Path, weight: float) -> None:
     path = make_study(tmp_path, n_jobs="60")
@@ -290,12 +279,15 @@ def test_a_search_by_another_objective_under_a_constraint_finds_what_the_sweep_f
 
 
 @pytest.mark.slow
-def test_recommend_uses_what_a_search_has_simulated(tmp_path: Path) -> None:
-    """Packages that only the search has simulated count as simulated before."""
+def test_what_a_sweep_or_a_search_has_simulated_is_known_to_the_other_and_to_recommend(tmp_path: Path) -> None:
+    """What is swept costs a search nothing; packages that only the search has simulated count as simulated before."""
     path = make_study(tmp_path, budget="250_000", n_jobs="400", sample="7")
     swept = set(serial_results(path)["package_id"])
     before = procure.recommend(path, k=5, verify=False, resamples=0)
-    search(path, runs=120, stable_rounds=0)
+    done = search(path, runs=120, stable_rounds=0)
+    own = set(read(load_study(path).folder / "search" / "results.parquet", RESULT)["package_id"])
+    assert done.spent["n_from_sweep"] == len(swept) and len(own) == 120 and not swept & own
+    assert swept <= set(done.ranking["package_id"])
     after = procure.recommend(path, k=5, verify=False, resamples=0)
     simulated = set(after.ranking.loc[after.ranking["simulated"], "package_id"])
     assert len(simulated) == len(swept) + 120 and swept < simulated

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from small_study import quote_table
 
 from procure.errors import TableError
 from procure.packages.quotes import check_quotes, read_quotes
@@ -17,9 +18,8 @@ pytestmark = pytest.mark.plain
 
 
 def quotes(rates, cpus=(24, 32, 64), column="spec_rate", **more):
-    n = len(rates)
-    frame = {"name": [f"n{i}" for i in range(n)], "category": "compute", "cpus": cpus[:n], "mem_gb": 100, "gpus": 0}
-    return check_quotes(pd.DataFrame(frame | {"price_usd": 5000, column: rates} | more))
+    names = [f"n{i}" for i in range(len(rates))]
+    return check_quotes(quote_table(name=names, cpus=cpus[: len(rates)], **{column: rates} | more))
 
 
 CORE, NODE = [7.0, 6.8, 6.453], [168.0, 217.6, 412.992]

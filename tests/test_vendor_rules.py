@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive_packages import charged_cents
 from pydantic import ValidationError
+from small_study import three_quotes
 
 from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages
@@ -26,15 +27,6 @@ from procure.packages.space import make_space
 
 LETTERS = "ABC"
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def offers(**columns: list) -> pd.DataFrame:
-    """Compute types a of vendor A and b of B in one lot, and a GPU type g of B in another; $10, $15, $30."""
-    rows = {
-        "name": ["a", "b", "g"], "category": ["compute", "compute", "gpu"], "cpus": 24, "mem_gb": 256,
-        "gpus": [0, 0, 2], "price_usd": [10, 15, 30], "vendor": ["A", "B", "B"],
-    }  # fmt: skip
-    return check_quotes(pd.DataFrame(rows | columns))
 
 
 def ids(quotes: pd.DataFrame, **rules: object) -> list[str]:
@@ -53,7 +45,7 @@ def ids(quotes: pd.DataFrame, **rules: object) -> list[str]:
 )
 def test_what_an_offer_allows_is_what_is_listed(rules: dict) -> None:
     """Of all counts, those allowed are the packages listed where none need be maximal."""
-    quotes = offers(lot=["1", "1", ""], power_w=[20, 30, 50])
+    quotes = three_quotes(lot=["1", "1", ""], power_w=[20, 30, 50])
     asked = PackageRules(rules="published", budget_usd=60, maximal=False, min_gpu_nodes=0, **rules)
     every = np.array(list(itertools.product(range(8), range(6), range(4))))[1:]
     listed = expand_packages(quotes, asked)[["a", "b", "g"]].to_numpy()
@@ -95,7 +87,7 @@ PACKS = {"pack_size": [8, None, None], "mandatory": [True, False, False]}
 def test_rules_that_contradict_each_other_are_named(columns: dict, rules: dict, says: str) -> None:
     """Without any package one sentence says which rules exclude them all."""
     with pytest.raises(TableError, match=says):
-        ids(offers(**columns), **{"budget_usd": 60} | rules)
+        ids(three_quotes(**columns), **{"budget_usd": 60} | rules)
 
 
 @st.composite
@@ -184,18 +176,16 @@ def agrees(rows: list[dict], rules: dict) -> None:
     assert (table["price_usd"] == cents / 100).all()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(cases())
-def test_equals_brute_force(case: tuple[list[dict], dict]) -> None:
+@pytest.mark.parametrize("n", [25, pytest.param(500, marks=pytest.mark.slow)])
+def test_equals_brute_force(n: int) -> None:
     """Under all rules at once the package table is what trying every count gives."""
-    agrees(*case)
 
+    @settings(max_examples=n, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(cases())
+    def check(case: tuple[list[dict], dict]) -> None:
+        agrees(*case)
 
-@pytest.mark.slow
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(cases())
-def test_equals_brute_force_often(case: tuple[list[dict], dict]) -> None:
-    agrees(*case)
+    check()
 
 
 @pytest.mark.slow
@@ -232,12 +222,8 @@ def test_discounts_at_full_size() -> None:
 
 def priced(**columns: list) -> pd.DataFrame:
     """Three types of two vendors in two lots, at $10.01, $20.00 and $100.00."""
-    rows = {
-        "name": ["a", "b", "g"], "category": ["compute", "compute", "gpu"], "cpus": 24, "mem_gb": 256,
-        "gpus": [0, 0, 2], "price_usd": [10.01, 20, 100], "vendor": ["Acme", "Zeta", "Acme"],
-        "lot": ["1", "1", "2"],
-    }  # fmt: skip
-    return check_quotes(pd.DataFrame(rows | columns))
+    lots = {"vendor": ["Acme", "Zeta", "Acme"], "lot": ["1", "1", "2"]}
+    return three_quotes(**{"price_usd": [10.01, 20, 100]} | lots | columns)
 
 
 def cents(counts: list[list[int]], *discounts: dict) -> list[int]:
