@@ -101,16 +101,6 @@ def test_retire_by_host_list_and_kind(tmp_path) -> None:
     assert len(nothing.nodes) == 0 and "no node stays" in nothing.notes[-1]
 
 
-def test_mixed_models_are_said(tmp_path) -> None:
-    """A node with two GPU models has a pool of each; one that names no model for some has GPUs of any model."""
-    system = read_existing(saved(tmp_path, lines(("g", "gpu:a100:2(S:0,1),gpu:t4:1", "IDLE"))))
-    assert system.nodes[["gpus", "gpu_type"]].to_numpy().tolist() == [[3, "2x a100 + 1x t4"]] and not system.notes
-    assert "2xa100+1xt4" in system.nodes["kind"][0]
-    system = read_existing(saved(tmp_path, lines(("g", "gpu:a100:2,gpu:1", "IDLE"))))
-    assert system.nodes[["gpus", "gpu_type"]].to_numpy().tolist() == [[3, ""]]
-    assert "GPUs without a model in g" in system.notes[0]
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -160,14 +160,6 @@ def test_every_line_stands_on_the_bill(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_vendor_that_quotes_nothing_is_named_by_key(tmp_path: Path) -> None:
-    """A line per node of an unknown vendor would otherwise cost nothing, in silence."""
-    study = whole(tmp_path, COSTS.replace('per = "node"', 'per = "node"\nvendor = "Nobody"'))
-    done = CliRunner().invoke(app, ["study", "check", str(study)])
-    assert done.exit_code == 1 and "costs.lines[2].vendor: no quote has the vendor 'Nobody'" in str(done.exception)
-
-
-@pytest.mark.slow
 def test_what_quotes_charge_each_year_is_on_the_bill(tmp_path: Path) -> None:
     """Licences and support of nodes, each with its nodes and sum, and not in the order's total."""
     quotes = pd.read_csv(QUOTES)

@@ -224,11 +224,3 @@ def test_both_builds_of_xgboost_are_a_problem(procure, monkeypatch):
     code, _, err = procure("doctor")
     assert code == 1
     assert "xgboost and xgboost-cpu bring the same module" in err
-
-
-def test_a_cache_that_cannot_be_used_is_said(procure, monkeypatch):
-    """One sentence on stderr, and exit code 1."""
-    monkeypatch.setenv("PROCURE_CACHE", "/proc/none")
-    code, _, err = procure("doctor")
-    assert code == 1
-    assert "PROCURE_CACHE=/proc/none: /proc/none cannot be made" in err

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from test_learn import log
-from test_window_neural import random_network
+from test_window import random_network
 
 from procure.errors import TableError
 from procure.learn.run_times import RunTimes

@@ -29,7 +29,6 @@ from procure.packages.enumerate import EnumerationLimit, TooManyPackages, blocks
 from procure.packages.quotes import check_quotes
 from procure.settings import Settings
 from procure.site.network import read_slurm_topology
-from procure.study import load_study
 from procure.topology.fat_tree import FatTree
 from procure.workload import generate
 from procure.workload.futures import Futures, draw_futures
@@ -184,15 +183,6 @@ def test_networks_of_more_nodes_than_can_be_held_are_refused(tmp_path):
         read_slurm_topology(tmp_path / "topology.conf")
 
 
-STUDY = """
-quotes = "q.csv"
-packages = {{ budget_usd = 90_000, min_gpu_nodes = 0 }}
-workloads = {workloads}
-{more}
-"""
-ONE = '[{ name = "w", generate = { seed = 1, n_jobs = 20 } }]'
-
-
 def commands(command=None, path=()):
     """Walk all commands of the tree, with their names."""
     command = command or typer.main.get_command(app)
@@ -250,30 +240,6 @@ def test_every_whole_number_in_settings_has_an_upper_bound():
         if not bounded(field.annotation, field.metadata)
     }
     assert free == set()
-
-
-@pytest.mark.parametrize(
-    ("more", "workloads", "says"),
-    [
-        ("model.folds = 1_000_000_000", ONE, "model.folds.*at most 1,000,000 is allowed"),
-        ("search.runs = 1_000_000_000_000", ONE, "search.runs.*at most 1,000,000 is allowed"),
-        (f"simulate.policies = {['fcfs'] * 20_000}", ONE, "simulate.policies.*at most 1,000 are allowed"),
-        (f"evaluate.k = {[5] * 20_000}", ONE, "evaluate.k.*at most 1,000 are allowed"),
-        (
-            "",
-            str([{"name": f"d{i}", "generate": {"seed": i}} for i in range(4000)]),
-            "they make up .* jobs, at most 3,000,000 are",
-        ),
-        ("", str([{"name": f"d{i}", "jobs": "q.csv"} for i in range(20_000)]), "workloads.*at most 10,000 are allowed"),
-    ],
-)
-def test_a_study_that_asks_for_too_much_is_one_error(tmp_path, more, workloads, says):
-    (tmp_path / "q.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nx,c,32,128,0,6960\n")
-    text = workloads.replace("'generate': {'seed': ", "'generate' = {'seed' = ").replace("': ", "' = ")
-    (tmp_path / "s.toml").write_text(STUDY.format(workloads=text, more=more))
-    with pytest.raises(TableError, match=says) as error:
-        load_study(tmp_path / "s.toml")
-    assert len(str(error.value)) < 1000
 
 
 def test_too_many_policies_are_not_compared():

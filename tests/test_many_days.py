@@ -109,21 +109,6 @@ def test_nothing_of_a_fold_reaches_its_own_predictions(known, learns):
     assert before[~mine].tolist() != after[~mine].tolist()
 
 
-@pytest.mark.slow
-def test_a_model_of_all_days_finds_the_good_packages():
-    """Its score falls with the true one, for packages that were not simulated too."""
-    rng = np.random.default_rng(1)
-    x = rng.random((200, 2))
-    wait = 1_000 * (1.2 - x[:, 0]) * rng.uniform(0.9, 1.1, (3, 200)) + 50
-    held = wait.copy()
-    held[:, ::3] = NAN
-    for learns in ("normalised", "hit-days"):
-        score = predict_all_days(days(held), x, learns, 0.2, folds=4)
-        assert not np.isnan(score).any()
-        best = np.argsort(wait.mean(axis=0))
-        assert score[best[:10]].mean() < score[best[-10:]].mean()
-
-
 def test_robust_choices_by_hand():
     """The mean takes the first, the worst day the second, and the one that leaves jobs out is not chosen."""
     held = days([[100, 400, 1], [1_000, 500, 1]], n_jobs=[[10, 10, 9], [1, 1, 1]])

@@ -157,18 +157,6 @@ def test_what_if_repeats_the_answer_for_the_job_as_asked(site) -> None:  # type:
         assert one[name] == pytest.approx(said[name], rel=1e-6, abs=1e-6), name
 
 
-def test_a_model_file_keeps_what_the_features_need() -> None:
-    """The last 30,000 jobs; of a busier site those of the last eight days, up to 100,000."""
-
-    def kept(n: int, every: float) -> int:
-        return len(store.recent(pd.DataFrame({"submit_time": (np.arange(n) * every).astype(np.int64)})))
-
-    assert kept(500, 60) == 500
-    assert kept(50_000, 60) == 30_000
-    assert kept(60_000, 20) == 8 * 86400 // 20 + 1
-    assert kept(150_000, 1) == 100_000
-
-
 def test_a_question_imports_no_booster_library() -> None:
     """What takes most of a second to import is left alone by `queue predict` and `watch`."""
     code = "import sys, procure.cli.queue_predict; print([m for m in sys.argv[1:] if m in sys.modules])"

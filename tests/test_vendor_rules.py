@@ -19,9 +19,8 @@ from small_study import three_quotes
 from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages
 from procure.packages.constraints import build_constraints
-from procure.packages.enumerate import blocks
 from procure.packages.prices import TOO_DEAR, order_cents, price_list
-from procure.packages.quotes import check_quotes, read_quotes
+from procure.packages.quotes import check_quotes
 from procure.packages.rules import Discount
 from procure.packages.space import make_space
 
@@ -186,38 +185,6 @@ def test_equals_brute_force(n: int) -> None:
         agrees(*case)
 
     check()
-
-
-@pytest.mark.slow
-def test_discounts_at_full_size() -> None:
-    """At $1,000,000 the maximal counts are those of the whole grid of counts, closed downwards."""
-    quotes = read_quotes(ROOT / "quotes" / "example-2023.csv")
-    tiers = (
-        {"category": "compute", "from_count": 40, "percent": 6},
-        {"category": "compute", "from_count": 80, "percent": 9},
-        {"category": "gpu", "from_usd": 300_000, "percent": 5},
-    )
-    rules = PackageRules(rules="published", budget_usd=1_000_000, discounts=tiers)
-    found: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
-    for block in blocks(build_constraints(quotes, rules)):
-        rows = found.setdefault(block.types, set())
-        rows.update(map(tuple, block.counts.tolist()))
-    prices = quotes["price_usd"].to_numpy()
-    for chosen in list(found)[::17]:
-        shape = [int(1_000_000 / (prices[i] * 0.85)) + 2 for i in chosen]
-        grid = np.indices(shape).reshape(3, -1).T
-        counts = np.zeros((len(grid), len(quotes)), dtype=np.int64)
-        counts[:, chosen] = grid
-        charged = naive_packages.charged_cents(counts, quotes.to_dict(orient="records"), tiers)
-        below = (charged <= 100_000_000).reshape(shape)
-        maximal = below.copy()
-        for axis in range(3):
-            below = np.flip(np.logical_or.accumulate(np.flip(below, axis), axis=axis), axis)
-        for axis in range(3):
-            # The grid's last layer is beyond every budget, so that nothing wraps around.
-            maximal &= ~np.roll(below, -1, axis=axis)
-        expected = {tuple(row) for row in np.argwhere(maximal).tolist() if row[2] > 0}
-        assert found[chosen] == expected
 
 
 def priced(**columns: list) -> pd.DataFrame:
