@@ -1,7 +1,5 @@
 """A small study, swept once per test process, for the commands that need results, and commands as users type them."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from pathlib import Path

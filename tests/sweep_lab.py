@@ -1,7 +1,5 @@
 """What the tests of sweeps share: small studies, and drivers run as a user runs them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

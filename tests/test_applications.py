@@ -1,7 +1,5 @@
 """Applications: whose each job is, how long it runs on which processor, and what turns on each speed."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The award matrix: points by the written rules, ends of weights against a scan, offers of vendors end to end."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

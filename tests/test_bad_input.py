@@ -1,7 +1,5 @@
 """Bad input gives one error, whatever it is: no reader may end in anything but its table or a `TableError`."""
 
-from __future__ import annotations
-
 import json
 import re
 

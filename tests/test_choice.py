@@ -1,7 +1,5 @@
 """Ranking by any objective under constraints, and the front: learnt, confirmed, explained."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The command line as a whole: help everywhere, exit codes, one JSON document on stdout, no traceback."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

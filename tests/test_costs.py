@@ -1,7 +1,5 @@
 """Costs: every column against the written formula, by hand and against a slow twin."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """The documentation: every command and notebook in it runs, every link in it leads somewhere."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Whatever leaves procure goes through one door: to the terminal, into CSV, and onto the disk."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import io

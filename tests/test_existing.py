@@ -1,7 +1,5 @@
 """The existing system: read from Slurm or a node table, kept or retired."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

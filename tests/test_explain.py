@@ -1,7 +1,5 @@
 """What waiting jobs lacked, what each feature does, what one more node is worth, and the command that says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Costs of an offer whole: lines, tax, interest, price change and what is left, to the cent."""
 
-from __future__ import annotations
-
 import itertools
 from decimal import Decimal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Futures: weeks and bursts of a log drawn anew, and a study that asks for them."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """GPU models: where jobs may run that ask for another one, and how long they take there."""
 
-from __future__ import annotations
-
 import math
 import re
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What is needed to install procure, in which versions, and what is said where something is missing."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

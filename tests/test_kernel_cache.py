@@ -1,7 +1,5 @@
 """Compiled kernels are kept by their content, in a folder into which nobody else can put code."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Learnt policies: the kernel, the run times, the search, the file, the judgement."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`procure learn` as a user calls it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Inputs that would take more memory or time than a machine has are refused in one sentence, and counted first."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -1,7 +1,5 @@
 """Hits and regret by hand, of a day and over days; models of all days that see nothing of their fold; the commands."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace

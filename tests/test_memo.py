@@ -1,7 +1,5 @@
 """The memo: every number of its sentences and tables is the library's, and it answers five questions by itself."""
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import replace

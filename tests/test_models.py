@@ -1,7 +1,5 @@
 """Features, folds, the surrogate and how it is kept."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Objectives by name, and how several workloads' waits become one figure."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

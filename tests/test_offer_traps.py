@@ -1,7 +1,5 @@
 """Cells of offers that can be read wrong: each is read as a careful person reads it, or refused, or listed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

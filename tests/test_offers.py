@@ -1,7 +1,5 @@
 """Vendors' files: a column is mapped or listed, a cell is a number with a unit or an error, nothing is read wrong."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

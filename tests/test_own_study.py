@@ -1,7 +1,5 @@
 """The administrator's path: a log, offers and money become a study, and that a purchase."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever takes long says what it does and how far it is; Ctrl-C ends every command alike."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

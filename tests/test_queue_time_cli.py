@@ -1,7 +1,5 @@
 """`procure queue`: what users type, and what they are told."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

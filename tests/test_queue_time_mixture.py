@@ -1,7 +1,5 @@
 """The mixture of experts: it learns only what is known, notices a change, and never contradicts itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from statistics import NormalDist
 

@@ -1,7 +1,5 @@
 """Models of the wait, their intervals, their files, and how they are judged."""
 
-from __future__ import annotations
-
 import pickle
 import time
 import zipfile

@@ -1,7 +1,5 @@
 """What `queue predict` and `watch` say in words: why, with what caution, and what each feature means."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The ranking, its confirmation by simulation, and the commands and report built on it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

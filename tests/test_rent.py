@@ -1,7 +1,5 @@
 """Buy, rent or burst: prices on demand and reserved against slow twins, and a study of three jobs by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The reports in a real browser: nothing runs, nothing is asked for, every control works, and everybody can read it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Each sentence of the report and of `recommend` agrees with the numbers that it speaks of."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

@@ -1,7 +1,5 @@
 """The reports: one base template, names that are no markup, and what a library user gets of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """The search: what it asks for, when it ends, that it goes on where it was, and its command."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable

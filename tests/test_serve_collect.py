@@ -1,7 +1,5 @@
 """The collector: what it sees it keeps once, forecasts before the start, and judges as `queue evaluate` does."""
 
-from __future__ import annotations
-
 import stat
 import threading
 import time

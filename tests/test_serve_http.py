@@ -1,7 +1,5 @@
 """The web side: answers equal the library's, and nobody gets what is not theirs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

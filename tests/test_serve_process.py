@@ -1,7 +1,5 @@
 """The service as a process: its sockets, its client, its end by kill -9, and another account."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

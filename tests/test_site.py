@@ -1,7 +1,5 @@
 """A site is read from Slurm's files, and policy slurm starts jobs as its slow twin does."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sweeps on a real Slurm: the four ways in, and what a queue does to workers."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Speeds of quotes: whole-node rates are seen or taken apart, logged processors found, every stage says the same."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from fractions import Fraction

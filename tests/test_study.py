@@ -1,7 +1,5 @@
 """Study files: what loads, what is refused, and the whole list of what is wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib
@@ -138,7 +136,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         (
             "[[workloads]]",
             f"[simulate]\npolicies = {['fcfs'] * 20_000}\n[[workloads]]",
-            "policies.*at most 1,000 are allowed",
+            "policies.*at most 1,000 are",
         ),
         ("[[workloads]]", f"[evaluate]\nk = {[5] * 20_000}\n[[workloads]]", "evaluate.k.*at most 1,000 are allowed"),
         ("[[workloads]]", days(20_000, "jobs = 'mine.toml'"), "workloads.*at most 10,000 are"),
@@ -153,6 +151,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         ("[[workloads]]", '[futures]\nlength = "10d"\n[[workloads]]', "whole weeks"),
         ("[[workloads]]", "[futures]\ndraws = 0\n[[workloads]]", "at least 1"),
     ],
+    ids=lambda one: one[:40],
 )
 def test_a_contradiction_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
     """Each setting that is illegal, contradicts another or asks for too much is refused by its key, in a few lines."""

@@ -1,7 +1,5 @@
 """The sweep: the same table whatever the farm, whatever happened on the way."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import re

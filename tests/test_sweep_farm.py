@@ -1,7 +1,5 @@
 """Shards, locks, verification, poison, farms' settings without a farm, and what others leave in a study's folder."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Faults while a sweep of hundreds of batches runs: it finishes or resumes, nothing lost, nothing twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

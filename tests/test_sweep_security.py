@@ -1,7 +1,5 @@
 """What others on the node or the network can do to a sweep, and what listens or lies about while one runs: nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

@@ -1,7 +1,5 @@
 """Vendors' rules: packs, lots, mandatory types, several types, discounts; against brute force."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

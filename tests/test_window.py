@@ -1,7 +1,5 @@
 """Windows: costs, the static and the dynamic model, every method against its slow twin or the optimum."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import naive_window

@@ -1,7 +1,5 @@
 """Which days of a log are chosen, by each rule, and what is written for a study."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from functools import partial

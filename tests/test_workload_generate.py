@@ -1,7 +1,5 @@
 """The made-up workload."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from test_workload_cli import procure  # noqa: F401
 
 from procure.errors import TableError
-from procure.schemas import JOB
 from procure.tables import JOB, check, read, write
 from procure.workload import describe, generate, load_recipe, merge, overview, scale_load
 from procure.workload.futures import class_of
@@ -269,7 +266,7 @@ def test_the_command_says_what_load_was_reached(procure, tmp_path):  # noqa: F81
 
 
 def jobs_of(**columns) -> pd.DataFrame:
-    """A checked job jobs_of; what is not given is left out."""
+    """A checked job table; what is not given is left out."""
     n = len(next(iter(columns.values())))
     return check(pd.DataFrame({"job_id": [str(i) for i in range(n)], "submit_time": 0, "run_time": 10} | columns), JOB)
 
@@ -305,7 +302,7 @@ def test_a_row_of_tasks_that_contradicts_itself_is_refused(bad, column):
 
 
 def test_as_logged_asks_for_the_nodes_that_stand_in_the_row():
-    """Memory and GPUs of the tasks become those of the nodes; a jobs_of without tasks stays as it is."""
+    """Memory and GPUs of the tasks become those of the nodes; a table without tasks stays as it is."""
     jobs = jobs_of(
         n_tasks=[12, 0], mem_mb_per_task=[100, 0], gpus_per_task=[1, 0], n_nodes=[3, 2], cpus_per_node=[4, 8]
     )
