@@ -15,7 +15,16 @@ from pathlib import Path
 import psutil
 import pytest
 from small_study import search
-from sweep_lab import environment, finish, make_long_study, make_study, parts, start, under_way, until
+from sweep_lab import (
+    environment,
+    finish,
+    long_sweep,
+    make_long_study,
+    make_study,
+    parts,
+    start,
+    until,
+)
 
 from procure.errors import TableError
 from procure.study import load_study
@@ -240,9 +249,7 @@ def test_local_workers_leave_a_planted_folder_alone(tmp_path, victim, monkeypatc
 def test_interrupted_sweep_leaves_no_folder(tmp_path, victim, name):
     """Whether it ends, is interrupted or is told to end: a sweep removes its folder for temporary files."""
     public = plant(tmp_path, victim, name)
-    path = make_long_study(tmp_path)
-    sweep = start("sweep", path, TMPDIR=str(public))
-    under_way(path, sweep)
+    _, sweep = long_sweep(tmp_path, TMPDIR=str(public))
     sweep.terminate()
     assert finish(sweep)[0] == 130
     refuse_planted(public, victim)
