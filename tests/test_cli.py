@@ -127,7 +127,6 @@ BAD_VALUES = [
     ("compare --jobs jobs.csv --nodes nodes.csv --slices hour", "--slices"),
     ("packages QUOTES --budget 100000 --set packages.types_per_category=0", "types_per_category"),
     ("compare-rent STUDY --prices nodes.csv --wait-bound soon", "--wait-bound"),
-    ("report STUDY --bill bill.xls", "--bill"),
     ("workload days jobs.csv --by hardest", "--study"),
     ("workload days jobs.csv --out d", "nothing is chosen"),
     ("recommend STUDY --pareto wait", "two axes"),

@@ -271,10 +271,14 @@ def test_the_pdf_has_page_numbers_in_its_contents(made: Report, tmp_path: Path):
         assert re.search(rf"^ *{re.escape(title)}\s*$", pages[int(number) - 1], re.MULTILINE), title
 
 
-def test_without_weasyprint_a_pdf_is_one_error_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_pdf_without_weasyprint_or_a_bill_of_another_kind_is_one_error_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("procure.page.html.find_spec", lambda name: None)
     with pytest.raises(TableError, match=r"procure-hpc\[pdf\]"):
         procure.report(swept(), tmp_path / "r.html", pdf=tmp_path / "r.pdf")
+    with pytest.raises(TableError, match=r"bill\.xls: a table is written as .*; a bill also as \.xlsx"):
+        procure.report(swept(), tmp_path / "r.html", bill=tmp_path / "bill.xls")
     assert not list(tmp_path.iterdir())
 
 
