@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.packages import PackageRules
 from procure.packages.costs import Costs, cost_notes, total_costs
 from procure.packages.quotes import check_quotes
 from procure.packages.runnable import jobs_left_out, work_of
@@ -141,43 +140,6 @@ def test_workloads_are_weighted() -> None:
     assert found["usd_per_job"] == pytest.approx(found["tco_usd"] / (served * 31_536_000))
     with pytest.raises(TableError, match="a workload is needed"):
         total_costs(packages((1, 0)), offers(), Costs(), {})
-
-
-def one_by_one(counts: tuple[int, int], rows: list[dict], costs: Costs, jobs: pd.DataFrame) -> float:
-    """Reckon the total cost of one package node by node."""
-    cpus = sum(n * row["cpus"] for n, row in zip(counts, rows, strict=True))
-    asked = int(jobs["cpus_per_node"].iloc[0])
-    can = sum(n * row["cpus"] for n, row in zip(counts, rows, strict=True) if row["cpus"] >= asked)
-    times = jobs["submit_time"].tolist()
-    work = sum(r * c for r, c in zip(jobs["run_time"], jobs["cpus_per_node"], strict=True))
-    busy = min(can, work / (max(times) - min(times))) / cpus
-    total = costs.staff_usd_per_year * costs.years
-    for n, row in zip(counts, rows, strict=True):
-        for _ in range(n):
-            watts = (1 - busy) * row["idle_power_w"] + busy * row["power_w"]
-            total += row["price_usd"] + watts / 1000 * 8760 * costs.years * costs.pue * costs.usd_per_kwh
-            total += row["support_usd_per_year"] * costs.years
-    return total
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)).filter(any), min_size=1, max_size=4),
-    st.builds(
-        Costs, years=st.floats(0.5, 9), pue=st.floats(1, 2), usd_per_kwh=st.floats(0, 1),
-        staff_usd_per_year=st.integers(0, 9999).map(float),
-    ),
-    st.integers(2, 40), st.integers(1, 64), st.integers(0, 5000),
-)  # fmt: skip
-def test_equals_node_by_node(counts, costs, n_jobs, cpus, run_time) -> None:
-    """The total cost of any package is the sum over its nodes one by one, to the cent."""
-    quotes = offers(licence_usd_per_year=[0, 0])
-    jobs = workload(n_jobs, cpus, run_time)
-    rules = PackageRules(budget_usd=1)
-    found = total_costs(packages(*counts), quotes, costs, {"day": jobs}, rules)["tco_usd"]
-    rows = quotes.to_dict(orient="records")
-    # Energy, staff and support are each rounded to the cent.
-    assert found.tolist() == pytest.approx([one_by_one(each, rows, costs, jobs) for each in counts], abs=0.02)
 
 
 def test_command(tmp_path) -> None:

@@ -91,12 +91,21 @@ def test_retire_by_host_list_and_kind(tmp_path) -> None:
     system = read_existing(path, ["n[03-04]", "8c-16g-2xgpu"])
     assert system.nodes["node_id"].tolist() == ["n02", "n05"]
     assert "4 of 6 nodes are retired: n00, n01, n03, n04" in system.notes[0]
+    assert summarise_nodes(system)[["n_nodes", "n_staying"]].to_numpy().tolist() == [[2, 0], [4, 2]]
     with pytest.raises(TableError, match=r"no node or kind 'n06'; did you mean n0"):
         read_existing(path, ["n[05-06]"])
     with pytest.raises(TableError, match=r"'n\[03-01\]' names no node"):
         read_existing(path, ["n[03-01]"])
     nothing = read_existing(path, ["n[00-05]"])
     assert len(nothing.nodes) == 0 and "no node stays" in nothing.notes[-1]
+
+
+def test_gpus_without_a_model_are_said(tmp_path) -> None:
+    """A node with two models has a pool of each; one that names no model for some has GPUs of any model."""
+    nodes = lines(("g", "gpu:a100:2(S:0,1),gpu:t4:1", "IDLE"), ("h", "gpu:a100:2,gpu:1", "IDLE"))
+    system = read_existing(saved(tmp_path, nodes))
+    assert system.nodes["gpu_type"].tolist() == ["2x a100 + 1x t4", ""]
+    assert "GPUs without a model in h:" in system.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -4,47 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from procure.errors import TableError
-from procure.recommender.rent import compare_rent, in_use, read_prices, reserved_count
+from procure.recommender.rent import compare_rent, read_prices
 from procure.study.costs import package_costs
 
 HOUR = 3600
-
-
-_JOBS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 90), st.integers(1, 3)), min_size=1, max_size=6)
-
-
-@settings(max_examples=80, deadline=None)
-@given(_JOBS, st.integers(1, 40))
-def test_instances_in_use_second_by_second(jobs: list[tuple[int, int, int]], period: int) -> None:
-    """A period that repeats for ever: each second holds all jobs that run in it, of whichever round."""
-    begin, seconds, count = (np.array(one, dtype=np.int64) for one in zip(*jobs, strict=True))
-    busy, share = in_use(begin, seconds, count, period)
-    naive = np.zeros(period, dtype=int)
-    for first, length, n in jobs:
-        for second in range(first, first + length):
-            naive[second % period] += n
-    for level in set(busy.tolist()) | set(naive.tolist()):
-        assert share[busy == level].sum() == pytest.approx((naive == level).mean())
-    assert share.sum() == pytest.approx(1)
-
-
-@settings(max_examples=80, deadline=None)
-@given(_JOBS, st.integers(1, 40), st.integers(1, 20))
-def test_no_other_number_of_reserved_instances_costs_less(
-    jobs: list[tuple[int, int, int]], period: int, twentieths: int
-) -> None:
-    begin, seconds, count = (np.array(one, dtype=np.int64) for one in zip(*jobs, strict=True))
-    busy, share = in_use(begin, seconds, count, period)
-    ratio = twentieths / 20
-
-    def cost(n: int) -> float:
-        return n * ratio + float((np.maximum(busy - n, 0) * share).sum())
-
-    assert cost(reserved_count(busy, share, ratio)) <= min(cost(n) for n in range(int(busy.max()) + 2)) + 1e-9
 
 
 STUDY = """

@@ -26,7 +26,7 @@ from sweep_lab import (
     under_way,
     until,
 )
-from test_sweep_security import attack_addresses, listeners
+from test_sweep_security import attack, listeners
 
 from procure.study import load_study
 from procure.sweep.connect import job_name
@@ -115,7 +115,7 @@ def test_nobody_else_can_use_any_listener_of_a_queued_farm(tmp_path, options):
         assert set(listeners(here)), "the scheduler"
         assert not options or {host for host, _ in found} == {"127.0.0.1"}, found
         print(f"{len(found)} listeners: {sorted(found)}")
-        assert attack_addresses(tmp_path, found) == []
+        assert attack(tmp_path, found) == []
         assert sweep.poll() is None
     finally:
         sweep.send_signal(signal.SIGINT)

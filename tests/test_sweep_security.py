@@ -66,12 +66,7 @@ asyncio.run(main())
 """
 
 
-def attack(folder: Path, ports: set[int]) -> list[str]:
-    """As another user, ask whatever listens on some ports of loopback to run code; name those who did."""
-    return attack_addresses(folder, {("127.0.0.1", port) for port in ports})
-
-
-def attack_addresses(folder: Path, listening: set[tuple[str, int]]) -> list[str]:
+def attack(folder: Path, listening: set[tuple[str, int]]) -> list[str]:
     """As another user, ask each host and port to run code, with TLS and without; name those who did."""
     nobody = pwd.getpwnam("nobody").pw_uid if os.getuid() == 0 else os.getuid()
     marks = folder / "marks"
@@ -113,7 +108,7 @@ def test_nobody_else_can_use_local_workers(tmp_path):
     with connect("local", FarmOptions(jobs=2), print) as (client, _):
         client.wait_for_workers(1)
         found = set(listening()) - before
-        assert attack(tmp_path, {port for _, port in found}) == []
+        assert attack(tmp_path, found) == []
         assert client.submit(sum, [1, 2]).result() == 3
     assert {host for host, _ in found} == {"127.0.0.1"}
 
@@ -129,7 +124,7 @@ def test_the_attack_is_one(tmp_path):
     ):
         (worker,) = client.nthreads()
         ports = {int(each.rpartition(":")[2]) for each in (cluster.scheduler_address, worker)}
-        assert len(attack(tmp_path, ports)) >= len(ports)
+        assert len(attack(tmp_path, {("127.0.0.1", port) for port in ports})) >= len(ports)
 
 
 @pytest.mark.slow
@@ -145,7 +140,7 @@ def test_queued_workers_have_keys(tmp_path, monkeypatch, farm):
         assert cluster.scheduler_address.startswith("tls://127.0.0.1:")
         assert {host for host, _ in found} == {"127.0.0.1"}
         if os.getuid() == 0 and farm == "slurm":
-            assert attack(tmp_path, {port for _, port in found}) == []
+            assert attack(tmp_path, found) == []
         keys = [Path(words) for words in script.split() if ".dask-jobqueue.worker." in words]
         assert keys
         assert {key.stat().st_mode & 0o777 for key in keys} == {0o600}
@@ -326,18 +321,14 @@ def test_farms_show_no_page(tmp_path, farm):
     assert not http
 
 
+@pytest.mark.parametrize("cpus", ["1", "2", ""])
 @pytest.mark.slow
-def test_sweep_sbatch_shows_no_page(tmp_path):
+def test_batch_scripts_open_no_http_server(tmp_path, cpus):
+    """Nor sweep.sbatch; a task of shard.sbatch listens nowhere, or on loopback where it has several cores."""
     path = make_long_study(tmp_path)
-    _, http = while_running(start_script(tmp_path, "sweep.sbatch", path), path, n_ports=5)
-    assert not http
-
-
-@pytest.mark.parametrize("cpus", ["1", "2"])
-@pytest.mark.slow
-def test_shard_sbatch_opens_no_http_server(tmp_path, cpus):
-    """A task of shard.sbatch listens nowhere, or on loopback where it has several cores."""
-    path = make_long_study(tmp_path)
+    if not cpus:
+        assert not while_running(start_script(tmp_path, "sweep.sbatch", path), path, n_ports=5)[1]
+        return
     task = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_TASK_MAX": "0", "SLURM_CPUS_PER_TASK": cpus}
     found, http = while_running(start_script(tmp_path, "shard.sbatch", path, **task), path)
     assert bool(found) == (cpus == "2")

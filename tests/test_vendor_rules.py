@@ -219,23 +219,7 @@ def test_the_cheapest_package_may_be_dearer_than_can_be_counted() -> None:
         ({"vendor": "Acne", "percent": 5}, r"discounts\[1\].vendor: no quote has .* did you mean Acme"),
         ({"vendor": "Zeta", "lot": "2", "percent": 5}, "no quote has vendor 'Zeta', lot '2' together"),
         ({"type": "a", "price_usd": 10.01}, "must be below the quote's price_usd, 10.01"),
-    ],
-)
-def test_a_discount_on_nothing_is_refused(discount: dict, says: str) -> None:
-    """A discount that no quote can reach is named, with what is legal."""
-    with pytest.raises(TableError, match=says):
-        cents([[1, 1, 1]], discount)
-
-
-def test_discounts_may_not_add_up_to_everything() -> None:
-    """Two discounts of 50 % on one type are refused with its name."""
-    with pytest.raises(TableError, match="those on a could add up to its whole price"):
-        cents([[1, 1, 1]], {"type": "a", "percent": 50}, {"lot": "1", "percent": 50})
-
-
-@pytest.mark.parametrize(
-    ("discount", "says"),
-    [
+        ({"lot": "1", "percent": 50}, "those on a could add up to its whole price"),
         ({}, "exactly one of percent and price_usd"),
         ({"percent": 5, "type": "a", "price_usd": 3}, "exactly one of percent and price_usd"),
         ({"price_usd": 3}, "give type, or percent"),
@@ -243,9 +227,11 @@ def test_discounts_may_not_add_up_to_everything() -> None:
         ({"percent": 5, "form_count": 3}, "did you mean from_count"),
     ],
 )
-def test_a_discount_is_checked(discount: dict, says: str) -> None:
-    with pytest.raises(ValidationError, match=says):
-        Discount(**discount)
+def test_a_discount_without_sense_is_refused(discount: dict, says: str) -> None:
+    """One that no quote can reach, that leaves no price beside another, or that is not one is named."""
+    with pytest.raises((TableError, ValidationError), match=says):
+        rules = PackageRules(budget_usd=1, discounts=[discount, {"type": "a", "percent": 50}])
+        order_cents(np.array([[1, 1, 1]]), priced(), rules)
 
 
 KEYS = {"vendor": ["Acme", "Zeta"], "lot": ["1", "2"], "category": ["compute", "gpu"], "type": ["a", "b", "g"]}
@@ -281,39 +267,6 @@ def test_the_discounts_of_the_lines_add_up_to_that_of_the_order(tiers: list[Disc
     off = prices.line_discounts(counts)
     assert (counts * prices.list_cents).sum() - off.sum() == prices.order_cents(counts[None, :])[0]
     assert ((off >= 0) & (off <= counts * prices.list_cents)).all()
-
-
-def most_one_by_one(counts: np.ndarray, j: int, budget_cents: int, quotes: pd.DataFrame, rules: PackageRules) -> int:
-    """Step down node by node from more than the budget buys at half the list price."""
-    order = counts.copy()
-    for n in range(2 * budget_cents // int(quotes["price_usd"].min() * 100), -1, -1):
-        order[j] = n
-        if order_cents(order[None], quotes, rules)[0] <= budget_cents:
-            return n
-    return -1
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(drawn_discounts, max_size=4),
-    st.tuples(*[st.integers(0, 4)] * 3),
-    st.integers(0, 2),
-    st.integers(1_000, 60_000),
-)
-def test_the_most_of_a_type_is_that_of_a_search_node_by_node(
-    tiers: list[Discount], counts: tuple[int, ...], j: int, budget_cents: int
-) -> None:
-    """Whatever tiers an order reaches, the jumps end where single steps do."""
-    quotes = priced()
-    rules = PackageRules(budget_usd=budget_cents / 100, discounts=tiers, one_vendor_per_lot=False)
-    try:
-        offer = build_constraints(quotes, rules)
-    except TableError:  # nothing is affordable
-        return
-    found = offer.most(np.array([counts], np.int64), np.array([j]))
-    if offer.offered[j]:
-        assert found[0] == most_one_by_one(np.array(counts), j, budget_cents, quotes, rules)
 
 
 def test_a_tier_of_a_milliard_nodes_is_no_search_without_an_end() -> None:
