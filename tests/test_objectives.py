@@ -269,6 +269,19 @@ def test_a_bound_at_the_best_that_is_named_holds(name, op, best):
     assert parse(f"{name}{op}{number[1]}", KNOWN).holds(np.array([best])).all(), said
 
 
+def test_it_is_explained_why_nothing_satisfies_them():
+    """For each how many satisfy it alone and the best there is; and which two exclude each other."""
+    price, wait = np.array([1.0, 2.0, 3.0]), np.array([30.0, 20.0, 10.0])
+    bounds = [parse("price_usd<=1", KNOWN), parse("mean_wait<=20", KNOWN), parse("p95_wait<=5", KNOWN)]
+    assert explain(bounds, [price, wait, wait], [3, 2, 3]) == [
+        "price_usd<=1: satisfied by 1 of 3 packages on its own; the least is US$ 1",
+        "mean_wait<=20: satisfied by 2 of 3 packages (2 simulated, the others predicted) on its own; the least is 10 s",
+        "p95_wait<=5: satisfied by 0 of 3 packages on its own; the least is 10 s",
+        "price_usd<=1 and mean_wait<=20 contradict each other among these packages: with the first, the least "
+        "mean_wait_time is 30 s; with the second, the least price_usd is US$ 2",
+    ]
+
+
 def test_a_value_kept_in_9_of_10_is_the_ninth_least():
     """By hand; a workload of which no job ran does not count, and may be unknown."""
     values = np.array([[float(i)] for i in (3, 1, 2, 9, 5, 4, 6, 8, 7, 10)] + [[np.nan]])
