@@ -118,16 +118,12 @@ def test_infeasible_names_the_rule(rules: dict, says: str) -> None:
         expand_packages(quotes, PackageRules(rules="published", **rules))
 
 
-def test_quotes_without_gpus_say_how_to_lift_the_rule() -> None:
-    """With no GPU quoted, the error says min_gpu_nodes = 0 lifts the rule, and it does."""
+def test_no_gpus_and_a_free_type_say_which_rule_is_needed() -> None:
+    """With no GPU quoted min_gpu_nodes = 0 lifts the rule; a price of zero without max_count has endless packages."""
     quotes = three_quotes(gpus=0)
     with pytest.raises(TableError, match="min_gpu_nodes = 0 lifts the rule"):
         ids(quotes, budget_usd=45)
     assert "a=1,g=1" in ids(quotes, budget_usd=45, min_gpu_nodes=0)
-
-
-def test_a_free_type_needs_a_bound() -> None:
-    """A price of zero without max_count would mean endless packages: an error."""
     with pytest.raises(TableError, match="a costs nothing"):
         ids(three_quotes(price_usd=[0, 15, 30]), budget_usd=45)
     assert ids(three_quotes(price_usd=[0, 15, 30], max_count=[4, 0, 1]), budget_usd=45) == ["a=4,g=1"]
