@@ -160,7 +160,7 @@ def test_the_table_of_nominal_speeds_is_whole():
 
 
 @pytest.mark.parametrize(
-    "cell", ["1xH100 + 4xL40S", "H100|L40S", "H100+H100", "2x H100 + 2x h100", "NVIDIA A100 / L40S"]
+    "cell", ["1xH100 + 4xL40S", "H100|L40S", "H100+H100", "2x H100 + 2x h100", "NVIDIA A100 / L40S", "4x A100 + 0x L4"]
 )
 def test_several_models_in_one_quoted_node_are_refused_unless_numbered(tmp_path: Path, cell: str):
     """In a quote table as in a sheet: the sentence names the cell, and what to write instead."""

@@ -229,16 +229,11 @@ def test_what_the_order_comes_to_is_told_beside_the_second_choice(made: Report):
     assert told["CPUs"] == tuple(done.case.packages["total_cpus"].iloc[rows])
     assert told["servers"] == tuple(done.results.counts[rows].sum(axis=1))
     assert not any("power" in what for what in told)
-
-
-def test_power_racks_and_years_are_told_where_they_are_known(made: Report):
-    """Watts and rack units are summed over the servers; a price per kWh gives the cost over the years."""
-    results = made.recommendation.results
+    results = done.results  # where quotes state watts and rack units they are summed, a price per kWh gives the years'
     quotes = results.plan.quotes.assign(power_w=500.0, idle_power_w=100.0, rack_units=2.0)
     study = results.plan.study.model_copy(update={"costs": Costs(years=4, usd_per_kwh=0.2)})
     plan = replace(results.plan, quotes=quotes, study=study)
-    done = replace(made.recommendation, results=replace(results, plan=plan))
-    told = {one["what"]: one["first"] for one in totals(done)}
+    told = {one["what"]: one["first"] for one in totals(replace(done, results=replace(results, plan=plan)))}
     n = told["servers"]
     assert told["power, all servers busy"] == pytest.approx(n / 2)
     assert told["height in racks"] == 2 * n
