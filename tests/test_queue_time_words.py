@@ -161,3 +161,11 @@ def test_a_question_imports_no_booster_library() -> None:
     heavy = ["xgboost", "sklearn", "scipy", "vl_convert", "numba"]
     done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("n", "every", "kept"), [(500, 60, 500), (50_000, 60, 30_000), (60_000, 20, 34_561), (150_000, 1, 100_000)]
+)
+def test_a_model_file_keeps_what_the_features_need(n: int, every: int, kept: int) -> None:
+    """The last 30,000 jobs; of a busier site those of the last eight days, up to 100,000."""
+    assert len(store.recent(pd.DataFrame({"submit_time": np.arange(n) * every}))) == kept
