@@ -24,6 +24,7 @@ Large,compute,16,128,0,17900,700
 Fat,bigmem,16,1024,0,31000,900
 Gpu,gpu,16,256,4,68000,2600
 """
+OFFERS = "name,category,cpus,mem_gb,gpus,price_usd\nSmall,c,16,64,0,4000\nBig,c,64,256,0,12000\nGpu,g,32,128,4,30000\n"
 SWF = "; UnixStartTime: 0\n" + "".join(
     f"{i} {9 * i} 5 {60 + i} 4 -1 -1 4 120 -1 1 {i % 3} 1 1 1 1 -1 -1\n" for i in range(1, 40)
 )
@@ -34,6 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with offers, a short log, and one of jobs of up to eight nodes and without GPUs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quotes.csv").write_text(QUOTES)
+    (tmp_path / "offers.csv").write_text(OFFERS)
     jobs = procure.generate(seed=3, n_jobs=600)
     rng = np.random.default_rng(3)
     jobs = jobs.assign(
@@ -172,7 +174,7 @@ def log_of(n_days: float, n: int = 300) -> pd.DataFrame:
     return jobs.assign(submit_time=1_600_000_000 + when.astype("int64"))
 
 
-BUY = ("buy", "--jobs", "jobs.parquet", "--quotes", "quotes.csv", "--budget", "70k", "--farm", "serial", "-k", 3)
+BUY = ("buy", "--jobs", "jobs.parquet", "--quotes", "offers.csv", "--budget", "70k", "--farm", "serial", "-k", 3)
 
 
 def test_one_command_answers_and_goes_on_where_it_was(folder: Path) -> None:
@@ -239,7 +241,7 @@ def test_what_only_a_person_can_say_is_one_question(
     nameless = re.sub(r"^([^,]*),[^,]*,", r"\1,", QUOTES, flags=re.MULTILINE)
     (folder / "no-category.csv").write_text(nameless)
     (folder / "no-price.csv").write_text("name,category,cpus,mem_gb,gpus\nA,compute,1,1,0\n")
-    words = {"--jobs": jobs, "--quotes": "quotes.csv", "--budget": "70k"} | dict(
+    words = {"--jobs": jobs, "--quotes": "offers.csv", "--budget": "70k"} | dict(
         zip(more[::2], more[1::2], strict=True)
     )
     done = CliRunner().invoke(app, ["buy", *(word for pair in words.items() for word in pair), "--farm", "serial"])
@@ -281,6 +283,6 @@ def test_the_busiest_weeks_stand_for_a_long_log(folder: Path) -> None:
             0 < plan.n_counted(name) < len(jobs) and jobs["submit_time"].max() - jobs["submit_time"].min() < 10 * 86_400
         )
     whole = log_of(WHOLE_LOG / 86_400 - 1)
-    inputs = procure.Inputs(write(whole, folder / "b.parquet"), folder / "quotes.csv", "70k", LogSettings())
+    inputs = procure.Inputs(write(whole, folder / "b.parquet"), folder / "offers.csv", "70k", LogSettings())
     procure.buy("b.toml", inputs, farm="serial")
     assert [len(one) for one in procure.load_plan(procure.load_study("b.toml")).workloads.values()] == [len(whole)]
