@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -225,7 +226,7 @@ def test_a_share_of_packages_beyond_number_is_refused(tmp_path: Path, monkeypatc
         search(make_study(tmp_path), share=0.01)
 
 
-def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:
+def test_a_bad_study_or_folder_is_one_error(tmp_path: Path, monkeypatch) -> None:
     path = make_study(tmp_path, n_jobs="60")
     path.write_text(path.read_text() + "[search]\nruns = 10\nshare = 1.1\n")
     with pytest.raises(TableError, match=r"search\.share: 1\.1 was given"):
@@ -236,6 +237,10 @@ def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:
     found(path, runs=10)
     make_study(tmp_path, n_jobs="61")
     with pytest.raises(TableError, match="holds results of other inputs: workload day changed"):
+        found(path, runs=10, seed=2)
+    refuse = Mock(side_effect=PermissionError(13, "Permission denied"))
+    monkeypatch.setattr("procure.explorer.oracle.tempfile.TemporaryFile", refuse)
+    with pytest.raises(TableError, match="Permission denied; give results a folder"):
         found(path, runs=10, seed=2)
 
 
@@ -306,17 +311,6 @@ def test_explain_and_what_if_work_after_a_search_alone(tmp_path: Path) -> None:
     assert found.packages[0].wait >= 0 and "replaying the package" in told[0]
     assert "<li>too few</li>" in replace(found, notes=["too few"])._repr_html_()
     assert len(procure.what_if(path, name, growth=1.1).table) == 2
-
-
-def test_a_folder_that_cannot_be_written_is_one_error(tmp_path, monkeypatch):
-    """What is simulated is kept, so a folder of one's own is needed."""
-
-    def refuse(*arguments, **options):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("procure.explorer.oracle.tempfile.TemporaryFile", refuse)
-    with pytest.raises(TableError, match="Permission denied; give results a folder"):
-        search(make_study(tmp_path), runs=40, seed=1)
 
 
 @pytest.mark.slow
