@@ -185,17 +185,17 @@ def test_a_job_read_twice_is_one_job(tmp_path: Path) -> None:
 
 
 def test_a_job_that_gave_up_is_no_wait_and_a_late_forecast_is_not_judged(tmp_path: Path) -> None:
-    """One cancelled in the queue is settled without a wait; of four forecasts one counts for the coverage."""
+    """One cancelled in the queue is settled without a wait; of five forecasts one counts for the coverage."""
     store = Store(tmp_path / "a.sqlite", writer=True)
     about = {"partition": "p", "issued": 101, "median": 10.0, "lower_50": 0.0, "upper_50": 20.0}
     about |= {"lower_90": 0.0, "upper_90": 60.0}
-    keys = pd.DataFrame({"job_id": ["1", "2", "3", "4"], "submit_time": 100}).assign(**about)
-    store.put_forecasts(keys.assign(source=["poll"] * 3 + ["late"]))
+    keys = pd.DataFrame({"job_id": ["1", "2", "3", "4", "5"], "submit_time": 100}).assign(**about)
+    store.put_forecasts(keys.assign(source=["poll"] * 3 + ["late", "poll"]))
     store.put_jobs(jobs_of(("1", 100, 150, None), ("2", 100, None, 120), ("3", 100, None, None), ("4", 100, 900, None)))
     assert store.settle() == 3
-    waits = [(50, None), (None, 1), (None, None), (800, None)]
+    waits = [(50, None), (None, 1), (None, None), (800, None), (None, None)]
     assert store.rows("select wait, gave_up from forecasts order by job_id") == waits
-    assert ledger.counted(store, 0, 0, ())["counts"] == {"given": 4, "judged": 1, "late": 1, "gave_up": 1, "open": 1}
+    assert ledger.counted(store, 0, 0, ())["counts"] == {"given": 5, "judged": 1, "late": 1, "gave_up": 1, "open": 2}
     assert ledger.record(store)[0]["coverage_90"] == 1.0
 
 

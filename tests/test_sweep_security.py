@@ -84,14 +84,10 @@ def attack(folder: Path, listening: set[tuple[str, int]]) -> list[str]:
     return sorted(mark.name for mark in marks.iterdir())
 
 
-def listening() -> list[tuple[str, int]]:
-    """Addresses on which this process and its children listen."""
-    me = psutil.Process()
-    return listeners((me, *me.children(recursive=True)))
-
-
-def listeners(processes: Iterable[psutil.Process]) -> list[tuple[str, int]]:
-    """Addresses on which some processes listen."""
+def listeners(processes: Iterable[psutil.Process] | None = None) -> list[tuple[str, int]]:
+    """Addresses on which some processes listen, by default this one and its children."""
+    if processes is None:
+        processes = (me := psutil.Process(), *me.children(recursive=True))
     return [
         tuple(each.laddr)
         for process in processes
@@ -104,10 +100,10 @@ def listeners(processes: Iterable[psutil.Process]) -> list[tuple[str, int]]:
 @pytest.mark.skipif(os.getuid() != 0, reason="connecting as another user needs root")
 def test_nobody_else_can_use_local_workers(tmp_path):
     """Another user on this node cannot run code in the scheduler, the workers or the nannies of a local sweep."""
-    before = set(listening())
+    before = set(listeners())
     with connect("local", FarmOptions(jobs=2), print) as (client, _):
         client.wait_for_workers(1)
-        found = set(listening()) - before
+        found = set(listeners()) - before
         assert attack(tmp_path, found) == []
         assert client.submit(sum, [1, 2]).result() == 3
     assert {host for host, _ in found} == {"127.0.0.1"}
@@ -132,11 +128,11 @@ def test_the_attack_is_one(tmp_path):
 def test_queued_workers_have_keys(tmp_path, monkeypatch, farm):
     """Scheduler and jobs of a queue speak TLS, listen where they are told, and leave no keys that others can read."""
     monkeypatch.setattr("dask_jobqueue.lsf.lsf_detect_units", lambda: "kb")
-    before = set(listening())
+    before = set(listeners())
     options = FarmOptions(walltime="1:00", folder=tmp_path / "study", interface="lo")
     with make_cluster(farm, options) as cluster:
         script = cluster.job_script()
-        found = set(listening()) - before
+        found = set(listeners()) - before
         assert cluster.scheduler_address.startswith("tls://127.0.0.1:")
         assert {host for host, _ in found} == {"127.0.0.1"}
         if os.getuid() == 0 and farm == "slurm":
