@@ -271,3 +271,6 @@ def test_a_tier_of_a_milliard_nodes_is_no_search_without_an_end() -> None:
     found = replace(offer, prices=prices).most(np.zeros((1, 3), np.int64), np.array([0]))
     assert found.tolist() == [500_000_000 // 1001]
     assert len(calls) < 10
+    lost = [{"lot": "1", "from_count": 5, "percent": 50}, {"type": "b", "from_count": 9, "percent": 40}]
+    rules = PackageRules(budget_usd=25, min_gpu_nodes=0, one_vendor_per_lot=False, discounts=lost)
+    assert build_constraints(priced(), rules).most(np.array([[4, 0, 0]]), np.array([1])).tolist() == [-1]
