@@ -17,7 +17,7 @@ from procure.packages import PackageRules, count_packages, expand_packages, pack
 from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
 from procure.packages.quotes import check_quotes, read_quotes, summarise_quotes
-from procure.packages.runnable import jobs_left_out, mem_mb
+from procure.packages.runnable import jobs_left_out, mem_mb, request_text
 from procure.run import simulate
 from procure.schemas import JOB, QUOTE
 from procure.tables import check
@@ -293,6 +293,13 @@ def jobs(*requests: tuple) -> pd.DataFrame:
     table = pd.DataFrame(requests, columns=names)
     table["job_id"], table["submit_time"], table["run_time"] = range(len(table)), 0, 10
     return check(table, JOB)
+
+
+def test_a_request_is_said_as_it_was_made():
+    asked = {"n_tasks": 16, "cpus_per_task": 1, "mem_mb_per_task": 4_000, "mem_mb_per_node": 0, "gpus_per_node": 0}
+    assert request_text(asked) == "16 tasks with 1 CPU and 4.0 GB each"
+    asked |= {"mem_mb_per_task": 0, "mem_mb_per_node": 9_000, "gpus_per_node": 1}
+    assert request_text(asked) == "16 tasks with 1 CPU each, and 9.0 GB and 1 GPU on each node"
 
 
 def test_memory_is_rounded_up_to_whole_megabytes():
