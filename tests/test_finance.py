@@ -291,6 +291,16 @@ def test_a_study_keeps_the_whole_order_within_its_budget(tmp_path: Path) -> None
     assert wrong.exit_code == 1 and "the budget excludes every package" in str(wrong.exception)
 
 
+def test_recommend_says_what_tax_adds_to_the_budget(tmp_path: Path) -> None:
+    made = "generate = { seed = 1, n_jobs = 40 }"
+    path = write_study(tmp_path / "tax.toml", made, "[costs]\ntax_percent = 60", budget=40_000)
+    run_sweep(load_plan(load_study(path)), "serial")
+    done = recommend(path, k=3, resamples=0)
+    [note] = [one for one in done.notes if one.startswith("budget:")]
+    whole = order_usd(done)
+    assert f"US$ {whole:,.2f}, US$ {whole - 40_000:,.2f} more" in note and "of 3 packages" in note
+
+
 def test_lines_per_rack_need_heights() -> None:
     quotes = quotes_of([100, 100, 100], [1, 1, 1]).drop(columns="rack_units")
     beside = costs_of(0, [], 500, True)

@@ -149,6 +149,16 @@ def test_a_sites_kernels_are_read_and_others_refused(tmp_path, monkeypatch) -> N
     assert places.read == [places.site, places.own]
 
 
+def test_kernels_of_other_packages_follow_their_whole_package(tmp_path: Path) -> None:
+    """A module may take kernels from any other of its package, or, without one, from those beside it."""
+    inner = tmp_path / "pack" / "inner"
+    inner.mkdir(parents=True)
+    own, alone = [inner.parent / "__init__.py", inner / "__init__.py", inner / "a.py"], [tmp_path / "b.py"]
+    for one in (*own, *alone):
+        one.touch()
+    assert kernels._beside(own[2]) == sorted(own) and kernels._beside(alone[0]) == alone
+
+
 def test_two_processes_never_write_the_same_file(tmp_path: Path) -> None:
     """Code for another signature goes to another file, even when the index that was read is old."""
     one, other = (kernels._Files(str(tmp_path), "base", "stamp") for _ in range(2))

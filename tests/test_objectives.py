@@ -128,6 +128,8 @@ def test_the_front_equals_brute_force(dimensions):
         assert front(points).tolist() == brute_force(points)
 
     compare()
+    with pytest.raises(TableError, match="shape"):
+        front(np.zeros(dimensions))
 
 
 @pytest.mark.parametrize(("dimensions", "n"), [(2, 700), (3, 700), (4, 1300), (5, 1300)])
