@@ -153,7 +153,8 @@ def test_kernels_of_other_packages_follow_their_whole_package(tmp_path: Path) ->
     """A module may take kernels from any other of its package, or, without one, from those beside it."""
     inner = tmp_path / "pack" / "inner"
     inner.mkdir(parents=True)
-    own, alone = [inner.parent / "__init__.py", inner / "__init__.py", inner / "a.py"], [tmp_path / "b.py"]
+    own = [inner.parent / "__init__.py", inner / "__init__.py", inner / "a.py"]
+    alone = [tmp_path / "b.py", tmp_path / "c.py"]
     for one in (*own, *alone):
         one.touch()
     assert kernels._beside(own[2]) == sorted(own) and kernels._beside(alone[0]) == alone
