@@ -222,6 +222,16 @@ def test_a_replay_lets_jobs_take_what_they_held(tmp_path):
     assert ran["start_time"].notna().all()
 
 
+def test_a_part_of_a_log_begins_with_what_ran_and_waited():
+    """Of six earlier jobs two ran and one waited as the part began; what ran is submitted as it started."""
+    first = pd.DataFrame(
+        {"job_id": list("abcdef"), "submit_time": [0, 0, 10, 20, 30, 90], "start_time": [0, 5, 60, 200, 40, 90],
+         "end_time": [50, 300, 150, 400, 100, 95]}
+    )  # fmt: skip
+    got = fit._open(first, pd.DataFrame({"submit_time": [100, 120]}))
+    assert got[["job_id", "submit_time"]].to_numpy().tolist() == [["b", 5], ["c", 60], ["d", 100]]
+
+
 def test_a_part_of_a_log_is_not_refused_where_the_log_is_not():
     """Nodes that hold all of a log but for a few hours are not refused for the part in which these hours are many."""
     slot = np.concatenate([np.repeat(np.arange(150), 4), np.repeat(np.arange(150, 175), 8)])
