@@ -94,7 +94,7 @@ def test_local_workers_map_arrays_and_equal_serial(tmp_path, monkeypatch):
 
 
 def test_wider_sample_reuses_what_is_there(tmp_path, undisturbed):
-    """Going from every tenth package to all computes only the other nine tenths, and once more nothing."""
+    """From every tenth package to all only the other nine tenths are computed; the manifest says what they turn on."""
     run_sweep(load_plan(load_study(make_study(tmp_path, sample="10"))), "serial")
     plan = load_plan(load_study(make_study(tmp_path)))
     summary = run_sweep(plan, "serial")
@@ -102,6 +102,8 @@ def test_wider_sample_reuses_what_is_there(tmp_path, undisturbed):
     pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
     assert run_sweep(plan, "serial").n_computed == 0 == verify(plan)[0]["n_missing"]
     assert [p.name for p in plan.study.folder.rglob("*.parquet")] == ["results.parquet"]
+    manifest = json.loads((plan.study.folder / "manifest.json").read_text())
+    assert manifest["seeds"]["day"] == 3 and {"procure", "python", "numba", "pandas"} <= set(manifest["versions"])
 
 
 @pytest.mark.parametrize(
