@@ -1,7 +1,5 @@
 """A real browser for tests of pages: the driver, a page that notes what it does, and who could not read it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

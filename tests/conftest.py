@@ -1,7 +1,5 @@
 """What the tests share: the real logs, where they are at hand."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

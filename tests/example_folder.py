@@ -1,7 +1,5 @@
 """The folder in which the examples of docstrings run: a study that was swept, logs, a queue, a window."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A small service for tests: a log, a model trained in a moment, a folder, and a way to ask without a network."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A Slurm to submit to: the one that is there, or one that a starter script starts."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,16 +1,16 @@
 """A small study, swept once per test process, for the commands that need results, and commands as users type them."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from pathlib import Path
 
+import pandas as pd
 from click.testing import Result
 from typer.testing import CliRunner
 
 from procure import explorer
 from procure.cli.main import app
+from procure.packages.quotes import check_quotes
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 
@@ -77,3 +77,17 @@ def search(path, **asked):
     keys = {name: asked.pop(name) for name in ("runs", "share", "batch", "stable_rounds", "seed") if name in asked}
     study = load_study(path, [f"search.{name}={value}" for name, value in keys.items()])
     return explorer.search(study, **asked)
+
+
+def quote_table(**columns: object) -> pd.DataFrame:
+    """Quotes of compute nodes of 24 CPUs and 256 GB at 10 US$, but for what is said."""
+    names = columns["name"]
+    defaults = {"category": "compute", "cpus": 24, "mem_gb": 256, "gpus": 0, "price_usd": 10}
+    return pd.DataFrame({"name": names} | defaults | columns, index=range(len(names)))
+
+
+def three_quotes(**columns: object) -> pd.DataFrame:
+    """Two compute types, a and b, and a GPU type g, of which b and g are vendor B's."""
+    kinds = {"name": ["a", "b", "g"], "category": ["compute", "compute", "gpu"], "gpus": [0, 0, 2]}
+    prices = {"price_usd": [10, 15, 30], "vendor": ["A", "B", "B"]}
+    return check_quotes(quote_table(**kinds | prices | columns))

@@ -1,7 +1,5 @@
 """What the tests of sweeps share: small studies, and drivers run as a user runs them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -109,6 +107,13 @@ def finish(process: subprocess.Popen[str], timeout: float = 600) -> tuple[int, s
     return process.returncode, out + err
 
 
+def ended(process: subprocess.Popen[str], code: int = 0, timeout: float = 600) -> str:
+    """Wait for a process that must end with a code; return what it said."""
+    found, said = finish(process, timeout)
+    assert found == code, said
+    return said
+
+
 def until(true: Callable[[], object], what: str, timeout: float = 240) -> None:
     """Wait until something is true."""
     deadline = time.monotonic() + timeout
@@ -126,6 +131,14 @@ def under_way(path: Path, process: subprocess.Popen[str], n: int = 100) -> None:
     """Wait until a sweep has written some parts and is still at it."""
     until(lambda: len(parts(path)) >= n or process.poll() is not None, f"{n} parts")
     assert process.poll() is None, finish(process)
+
+
+def long_sweep(folder: Path, *options: object, n: int = 100, **faults: str) -> tuple[Path, subprocess.Popen[str]]:
+    """Start to sweep a long study; return its path and the process, some parts later."""
+    path = make_long_study(folder)
+    sweep = start("sweep", path, *options, **faults)
+    under_way(path, sweep, n)
+    return path, sweep
 
 
 def workers(driver: subprocess.Popen[str]) -> list[psutil.Process]:

@@ -1,7 +1,5 @@
 """Applications: whose each job is, how long it runs on which processor, and what turns on each speed."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -23,7 +21,7 @@ from procure.study import load_plan
 from procure.study.applications import Applications
 from procure.sweep.runner import make_bench, simulate_rows
 from procure.tables import JOB, check, write
-from procure.workload.speedups import KINDS, Application, map_applications, run_times_on, speeds_of
+from procure.workload.speedups import GPUS, KINDS, Application, map_applications, run_times_on, speeds_of
 from tests.naive_applications import application_run_times
 from tests.naive_tasks import Sim, best_fit
 from tests.policy_cases import as_dicts, found
@@ -228,12 +226,11 @@ def test_bad_input_is_named_by_key(tmp_path: Path, more: str, words: str):
     assert words in refused(tmp_path, f"[applications]\n{more}\n")
 
 
-@pytest.mark.parametrize(
-    "text", ["Big", "=2", "Big=0", "Big=-1", "Big=x", "Big=1/0", "Big=2:0", "Big=2:1.1", "Big=nan"]
-)
+@pytest.mark.parametrize("text", "B =2 B=0 B=-1 B=x B=1/0 B=2:0 B=2:1.1 B=nan =2|B".split())
 def test_a_job_table_with_speeds_that_are_none_is_refused(text: str):
-    with pytest.raises(TableError, match="kind_speeds"):
-        speeds_of(text, KINDS)
+    for kind, name in ((KINDS, "kind_speeds"), (GPUS, "gpu_speeds")):
+        with pytest.raises(TableError, match=name):
+            speeds_of(text, kind)
 
 
 def test_speeds_that_stand_in_the_log_are_not_overwritten(tmp_path: Path):

@@ -1,7 +1,5 @@
 """The command line as a whole: help everywhere, exit codes, one JSON document on stdout, no traceback."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -10,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from small_study import swept
-from test_bounds import commands
+from test_limits import commands
 from typer.testing import CliRunner
 
 from procure.cli.common import Format, print_table
@@ -114,9 +112,9 @@ BAD_VALUES = [
     ("workload slice jobs.csv --load 2 --out more.txt", ".parquet or .csv"),
     ("workload slice jobs.csv --out more.csv", "--day"),
     ("workload days jobs.csv --tz Mars/Olympus", "--tz"),
-    ("workload slice jobs.csv --day 2024-02-30 --out day.csv", "--day"),
+    ("workload slice jobs.csv --day 2024-02-30 --out day.csv", "is not a day; write YYYY-MM-DD"),
     ("workload slice jobs.csv --from noon --out day.csv", "--from"),
-    ("workload slice jobs.csv --day 2024-02-03 --tz Mars --out day.csv", "--tz"),
+    ("workload slice jobs.csv --day 2024-02-03 --tz Mars --out day.csv", "unknown time zone 'Mars'"),
     ("workload import jobs.csv --preset foo", "--preset"),
     ("workload import jobs.csv --log-format csv --column foo", "--column"),
     ("workload import jobs.csv --log-format csv --tz foo", "--tz"),
@@ -127,6 +125,10 @@ BAD_VALUES = [
     ("simulate --jobs jobs.csv --nodes nodes.csv --logged-speed fast", "--logged-speed"),
     ("compare --jobs jobs.csv --nodes nodes.csv --policies foo", "--policies"),
     ("compare --jobs jobs.csv --nodes nodes.csv --slices hour", "--slices"),
+    ("packages QUOTES --budget 100000 --set packages.types_per_category=0", "types_per_category"),
+    ("compare-rent STUDY --prices nodes.csv --wait-bound soon", "--wait-bound"),
+    ("workload days jobs.csv --by hardest", "--study"),
+    ("workload days jobs.csv --out d", "nothing is chosen"),
     ("recommend STUDY --pareto wait", "two axes"),
     ("recommend STUDY --pareto wait,colour", "colour"),
     ("recommend STUDY --pareto wait,cost --rule published", "--rule"),

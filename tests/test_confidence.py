@@ -1,20 +1,25 @@
 """Ranges hold what they promise, ranks are said with their doubt, and what cannot be told apart is named."""
 
-from __future__ import annotations
-
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from small_study import run, swept
+from small_study import offered, run, swept
+from test_recommend import STUDY, guessed
 
-from procure.evaluation.ranking import rank_confidence
+import procure
+from procure.evaluation.ranking import rank_confidence, rank_ranges, resample_rows
+from procure.models import WorkloadWaits
 from procure.models.crossfit import ConformalErrors, places
 from procure.models.fluid import backlog_waits
 from procure.recommender import confidence as assessing
 from procure.recommender.confidence import resample_bursts
-from procure.recommender.recommender import recommend
+from procure.recommender.rank import MOST_SWAPPED, TRIED, confirm_list, is_one_swap_away, ranking_table, try_swaps
+from procure.recommender.recommendation import records
+from procure.recommender.recommender import recommend, with_front
+from procure.recommender.values import Criteria, PackageValues
 from procure.sweep import trial
 from procure.workload import generate
 from procure.workload.scale import bursts
@@ -92,20 +97,6 @@ def test_packages_that_leave_other_jobs_out_are_not_compared():
     assert not any("first 4" in line or "first 50" in line for line in found.sentences())
 
 
-SURENESS = ("rank_low", "rank_high", "share_first", "chance_top", "alike")
-
-
-@pytest.mark.slow
-def test_without_resamples_nothing_is_said_of_how_simulated_packages_are_ordered():
-    """One simulation has no range: null in JSON, no columns in the table, a sentence that says so."""
-    words = ["recommend", str(swept()), "-k", "5", "--resamples", "0"]
-    done = run(*words, "--format", "json")
-    assert [[one[name] for name in SURENESS] for one in json.loads(done.stdout)] == [[None] * 5] * 5
-    assert "it is not known how sure this order is" in done.stderr
-    table = run(*words).stdout
-    assert "tied_1st" not in table and "ranks" not in table
-
-
 @pytest.mark.slow
 def test_a_resample_with_a_failed_run_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch):
     """The recommendation is made all the same; of resamples that all fail nothing is known."""
@@ -126,3 +117,165 @@ def test_a_resample_with_a_failed_run_is_left_out_and_told(monkeypatch: pytest.M
     done = recommend(swept(), k=3, resamples=1)
     assert done.confidence is not None and done.confidence.unit == "nothing"
     assert any("1 draw is left out" in line and "out of memory" in line for line in done.notes)
+
+
+def ranks(figures: np.ndarray) -> np.ndarray:
+    return np.searchsorted(np.sort(figures), figures) + 1
+
+
+@pytest.mark.parametrize(("n_days", "spread"), [(5, 0.1), (10, 0.4), (25, 0.4)])
+def test_ranges_from_few_days_hold_the_true_rank_in_nine_of_ten_cases(n_days, spread):
+    """Waits of 300 packages on n days, their level and each package's own noise lognormal: the true order is known."""
+    rng = np.random.default_rng(n_days)
+    held, alone, placed = [], [], []
+    for _ in range(12):
+        true = 1000 * np.exp(rng.normal(0, spread, 300))
+        level = np.exp(rng.normal(0, 0.8, (n_days, 1)))
+        waits = true * level * np.exp(rng.normal(0, 0.1, (n_days, 300)))
+        head = np.argsort(waits.mean(axis=0))[:40]
+        waits, rank = waits[:, head], ranks(true[head])
+        drawn = waits[resample_rows(n_days, 300, 1)].mean(axis=1)
+        low, high = rank_ranges(drawn, waits.mean(axis=0))
+        least, most = rank_ranges(drawn)
+        held.append((low <= rank) & (rank <= high))
+        alone.append((least <= rank) & (rank <= most))
+        place = np.arange(1, 41)
+        placed.append((low <= place) & (place <= high))
+    assert np.mean(held) >= 0.9
+    assert np.mean(held) > np.mean(alone)
+    assert np.all(placed)
+
+
+def test_ranges_by_hand():
+    """The third place of three that is always best in the resamples has the range 1 to 3."""
+    drawn = np.array([[2.0, 3.0, 1.0]] * 10)
+    low, high = rank_ranges(drawn)
+    assert low.tolist() == [1, 2, 1] and high.tolist() == [2, 3, 3]
+    # Differences of 1 with a standard deviation of 0 tell all apart: only the places and the resamples remain.
+    low, high = rank_ranges(drawn, np.array([1.0, 2.0, 3.0]))
+    assert low.tolist() == [1, 2, 1] and high.tolist() == [2, 3, 3]
+    wide = np.array([[1.0, 2.0], [1.0, 9.0]] * 5)
+    low, high = rank_ranges(wide, np.array([1.0, 5.0]))
+    assert low.tolist() == [1, 1] and high.tolist() == [2, 2]
+
+
+def plainly_near(one: np.ndarray, other: np.ndarray) -> bool:
+    """The definition, node type by node type."""
+    fewer = more = 0
+    for mine, theirs in zip(one.tolist(), other.tolist(), strict=True):
+        fewer, more = fewer + (theirs < mine), more + (theirs > mine)
+    return (fewer == 1 and more >= 1) or (more == 1 and fewer >= 1)
+
+
+def test_packages_one_exchange_away_are_those_of_the_definition():
+    """As counted type by type; of packages of which none holds another, which share a budget."""
+    rng = np.random.default_rng(1)
+    counts = rng.integers(0, 4, (300, 4))
+    counts = np.unique(counts[counts.sum(axis=1) == 6], axis=0)
+    assert len(counts) > 20
+    for row in range(len(counts)):
+        assert is_one_swap_away(counts, row).tolist() == [plainly_near(counts[row], other) for other in counts]
+
+
+def values_of(truth: np.ndarray, guess: np.ndarray, counts: np.ndarray, known: np.ndarray) -> PackageValues:
+    """Packages of which some are simulated, and the others predicted."""
+    table = pd.DataFrame(counts, columns=list("ABC"))
+    table.insert(0, "package_id", [f"p{i}" for i in range(len(truth))])
+    table["price_usd"] = 100.0
+    table["total_cpus"], table["total_mem_gb"] = counts @ [8, 4, 2], counts @ [16.0, 64.0, 256.0]
+    table["total_gpus"] = 0
+    case = WorkloadWaits("day", table, np.zeros(len(truth), dtype=int), np.where(known, truth, np.nan), 10)
+    values = guessed(case, guess)
+    values.simulate = lambda rows: {"mean_wait_time": truth[None, rows]}
+    return values
+
+
+@pytest.fixture
+def field() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """All ways to buy 40 nodes of three types: a bowl of waits, and a model that sees its floor elsewhere."""
+    counts = np.array([(a, b, 40 - a - b) for a in range(41) for b in range(41 - a)])
+    truth = 1_000 + 20.0 * ((counts[:, 0] - 12) ** 2 + (counts[:, 1] - 20) ** 2)
+    guess = 1_000 + 20.0 * ((counts[:, 0] - 30) ** 2 + (counts[:, 1] - 6) ** 2)
+    known = np.zeros(len(counts), dtype=bool)
+    known[np.flatnonzero(counts[:, 0] >= 20)[::10]] = True
+    return truth, guess, counts, known
+
+
+def test_exchanges_find_what_the_model_does_not_expect(field):
+    """The list that the model confirms misses the floor of the bowl; exchanges go there, and the list says so."""
+    truth, guess, counts, known = field
+    values = values_of(truth, guess, counts, known)
+    confirm_list(values, Criteria(), 5)
+    before = ranking_table(values, Criteria()).iloc[0]
+    simulated = values.simulated.sum()
+    done = try_swaps(values, Criteria(), counts, 5)
+    after = ranking_table(values, Criteria()).iloc[0]
+    assert before["mean_wait_time"] > 2 * truth.min() and after["mean_wait_time"] < 1.3 * truth.min()
+    assert done["n_packages"] == done["n_runs"] <= MOST_SWAPPED and done["n_better"] > 0
+    assert values.simulated.sum() >= simulated + done["n_packages"]
+    assert (done["instead_of"], done["before"]) == (before["package_id"], before["mean_wait_time"])
+    assert done["value"] == after["mean_wait_time"] and after["simulated_now"]
+    again = values_of(truth, guess, counts, known)
+    confirm_list(again, Criteria(), 5)
+    assert try_swaps(again, Criteria(), counts, 5) == done
+
+
+def test_no_more_are_simulated_than_allowed_and_only_neighbours_of_a_leader(field):
+    """Batches end at what is allowed; with few, all of them are around the first package, which may stay."""
+    truth, _, counts, known = field
+    values = values_of(truth, truth, counts, known)  # the model is right
+    confirm_list(values, Criteria(), 5)
+    first = int(ranking_table(values, Criteria())["row"].iloc[0])
+    was = values.simulated.copy()
+    done = try_swaps(values, Criteria(), counts, 5, most=TRIED + 3)
+    new = values.simulated & ~was
+    assert done["n_packages"] == new.sum() == TRIED + 3 and is_one_swap_away(counts, first)[new].all()
+    assert done["instead_of"] is None and done["before"] == done["value"]
+
+
+def test_nothing_is_tried_where_nothing_is_left_or_wanted(field):
+    """All is simulated; predictions are not to be confirmed; none is allowed."""
+    truth, guess, counts, known = field
+    every = values_of(truth, guess, counts, np.ones(len(truth), dtype=bool))
+    assert try_swaps(every, Criteria(), counts, 5) is None
+    values = values_of(truth, guess, counts, known)
+    assert try_swaps(values, Criteria(), counts, 5, most=0) is None
+    values.simulate = None
+    assert try_swaps(values, Criteria(), counts, 5) is None
+
+
+@pytest.fixture(scope="module")
+def few_swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of some hundred packages, a few of which are swept."""
+    text = STUDY.replace("budget_usd = 90_000", "budget_usd = 90_000\ntypes_per_category = 2")
+    return offered(tmp_path_factory.mktemp("exchanges"), text.replace("sample = 2", "sample = 12"))
+
+
+def test_recommend_says_what_exchanges_gave_and_keeps_their_runs(few_swept, monkeypatch):
+    """One line and one key of the first record; the next time nothing is simulated; without them fewer packages are."""
+    done = procure.recommend(few_swept, k=3, resamples=0)
+    found = done.exchanged
+    assert found is not None and 0 < found["n_packages"] <= MOST_SWAPPED
+    assert any(line.startswith("tried ") and str(found["n_packages"]) in line for line in done.notes)
+    plain = procure.recommend(few_swept, k=3, resamples=0, exchanges=0)
+    assert plain.exchanged is None and plain.n_verified < done.n_verified
+    assert done.ranking["mean_wait_time"].iloc[0] <= plain.ranking["mean_wait_time"].iloc[0]
+
+    def refuse(*arguments):
+        raise AssertionError("simulated again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "simulate_packages", refuse)
+        assert procure.recommend(few_swept, k=3, resamples=0).exchanged == found
+    rows = json.loads(run("recommend", few_swept, "-k", 3, "--resamples", 0, "--format", "json").stdout)
+    assert rows[0]["exchanges"] == found and rows[1]["exchanges"] is None
+    assert records(plain)[0]["exchanges"] is None
+
+
+def test_nothing_on_the_front_that_a_report_draws_is_better_than_the_first_of_the_list(few_swept):
+    """What that front has simulated is in the list, so that a report simulates nothing for it and names no better."""
+    done = procure.recommend(few_swept, k=3, resamples=0, exchanges=0)
+    n_simulated = done.package_values.simulated.sum()
+    wider = with_front(done)
+    assert len(wider.front) > 1 and wider.package_values.simulated.sum() == n_simulated
+    assert wider.front["mean-wait"].min() == done.ranking["mean_wait_time"].iloc[0]

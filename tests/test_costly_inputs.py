@@ -1,7 +1,5 @@
 """Small inputs that once took gigabytes or minutes, in a process that may take 2 GB and 40 s for each kind of them."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -1,7 +1,5 @@
 """Whatever leaves procure goes through one door: to the terminal, into CSV, and onto the disk."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import io
@@ -209,24 +207,12 @@ def test_no_reader_of_csv_sees_a_formula(texts):
 
 def test_a_table_keeps_evil_names_and_a_spreadsheet_runs_none(tmp_path):
     """What begins like a formula is escaped in the file, and read back as it was."""
-    jobs = pd.DataFrame(
-        {
-            "job_id": ["=1+1", "@x", "-x", "+x", "\tx", "a\r=1+1", "\n=1", "x;=1", "\uff1d1", "'=1", "a;''-b"],
-            "submit_time": 0,
-            "run_time": 1,
-            "cpus_per_node": 1,
-            "user": EVIL,
-        }
-    )
+    names = ["=1+1", "@x", "-x", "+x", "\tx", "a\r=1+1", "\n=1", "x;=1", "\uff1d1", "'=1", "a;''-b"]
+    jobs = pd.DataFrame({"job_id": names, "submit_time": 0, "run_time": 1, "cpus_per_node": 1, "user": EVIL})
     path = write(jobs, tmp_path / "jobs.csv")
-    with path.open(newline="") as stream:
-        rows = list(csv.reader(stream))[1:]
-    assert len(rows) == len(jobs)
-    assert not [cell for row in rows for cell in row if cell[:1] in tuple(f"{SIGNS}\t\r\n")]
-    again = read(path, JOB)
-    assert again["job_id"].tolist() == jobs["job_id"].tolist()
-    assert again["user"].tolist() == [EVIL] * len(jobs)
     assert (as_csv(jobs) or "").encode() == path.read_bytes()
+    again = read(path, JOB)
+    assert again["job_id"].tolist() == jobs["job_id"].tolist() and set(again["user"]) == {EVIL}
     head, rest = path.read_bytes().split(b"\n", 1)  # with a trailing comma, as spreadsheets write
     path.write_bytes(head + b"\n" + rest.replace(b'"\n', b'",\n'))
     assert read(path, JOB)["job_id"].tolist() == jobs["job_id"].tolist()

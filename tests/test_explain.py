@@ -1,8 +1,7 @@
 """What waiting jobs lacked, what each feature does, what one more node is worth, and the command that says so."""
 
-from __future__ import annotations
-
-import json
+from dataclasses import replace
+from functools import cache
 
 import naive_bottleneck
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import run, swept
+from small_study import swept
 
 from procure.errors import TableError
 from procure.explanation import bottleneck
@@ -18,6 +17,10 @@ from procure.explanation.bottleneck import CAUSES, find_bottleneck
 from procure.explanation.package import marginal_values
 from procure.models import Surrogate
 from procure.packages import package_nodes
+from procure.recommender.confidence import GROWTHS, other_loads
+from procure.recommender.learning import values_of
+from procure.recommender.values import Criteria
+from procure.recommender.what_if import Changes, changed_jobs, read_factor, try_changes
 from procure.run import simulate
 from procure.schemas import JOB, NODE
 from procure.study import load_study
@@ -25,6 +28,7 @@ from procure.sweep import load_plan
 from procure.sweep.results import load_results
 from procure.sweep.trial import find_package
 from procure.tables import check
+from procure.workload import generate
 
 
 def nodes_of(*rows: tuple[int, int, int, str]) -> pd.DataFrame:
@@ -135,28 +139,6 @@ def test_one_more_node_is_simulated_and_paid():
     assert table.loc["ComputeNode3", "saved_per_1000_usd"] == pytest.approx((before - after) / 8.298)
 
 
-@pytest.mark.slow
-def test_explain_and_against():
-    """One JSON document with both packages; the sentences name what jobs lack and who is better."""
-    plan = load_plan(load_study(swept()))
-    first, second = plan.packages.loc[plan.packages["distinct"], "package_id"].iloc[[0, 40]]
-    told = json.loads(run("explain", str(swept()), first, second, "--format", "json").stdout)
-    one, other = told["packages"]
-    assert one["package_id"] == first and other["package_id"] == second
-    assert one["waits"][0]["mean_wait_time"] == pytest.approx(one["wait"])
-    assert np.prod([row["factor"] for row in one["factors"]]) * one["typical_seconds"] == pytest.approx(
-        one["predicted_seconds"]
-    )
-    assert {row["what"] for row in told["differences"]} >= {"price", "nodes", "total", "wait, s", "factor"}
-    lacked = one["binding"]["day-1"]
-    n_ran = 300 - lacked["n_unrunnable"]
-    assert sum(lacked["seconds"].values()) == pytest.approx(one["wait"] * n_ran)
-    text = run("explain", swept(), first, second).stdout
-    assert "what jobs of workload day-1 waited for" in text and "less on" in text and "than on" in text
-    rows = run("explain", str(swept()), first, "--format", "csv").stdout.splitlines()
-    assert rows[0] == "package_id,section,item,value" and len(rows) > 20
-
-
 def test_an_unknown_package_is_one_line_with_the_nearest():
     """A type that is not quoted, a count that is none, and a package outside the study's."""
     plan = load_plan(load_study(swept()))
@@ -198,3 +180,71 @@ def test_the_compiled_loop_books_what_the_plain_rule_books(seed: int, policy: st
     assert (found.seconds, found.fragmented_seconds) == (slow.seconds, slow.fragmented_seconds)
     assert np.array_equal(found.cumulative, slow.cumulative)
     pd.testing.assert_frame_equal(found.shapes, slow.shapes)
+
+
+@cache
+def _loaded():
+    return load_results(swept())
+
+
+def loaded(jobs=None):
+    """The small study's results; with other jobs, these in its workload's place."""
+    found = replace(_loaded())
+    if jobs is not None:
+        found = replace(found, plan=replace(found.plan, workloads={"day-1": jobs}))
+    return found
+
+
+def with_gpu_jobs():
+    jobs = loaded().plan.workloads["day-1"].copy()
+    jobs.loc[::20, "gpus_per_node"] = 1
+    return loaded(jobs)
+
+
+@pytest.mark.slow
+def test_each_change_alone_then_all_together():
+    """The baseline is first; growth adds jobs, the GPU share adds GPU jobs only, all together adds both."""
+    with pytest.raises(TableError, match="no job of this workload asks for GPUs"):
+        try_changes(loaded(), loaded().counts[0], Changes(gpu_jobs=2.0))
+    results = with_gpu_jobs()
+    counts = results.counts[int(np.flatnonzero(results.cases[0].runs_all)[0])]
+    changes = Changes(growth=1.5, gpu_jobs=3.0, policy="fcfs", seed=2)
+    table = try_changes(results, counts, changes).set_index("situation")
+    assert list(table.index) == ["as it is", "load × 1.5", "GPU jobs × 3", "policy fcfs", "all together"]
+    base = table.loc["as it is"]
+    assert base["n_jobs"] == 300 and base["wait_difference"] == 0
+    assert table.loc["load × 1.5", "n_jobs"] > 300
+    more = table.loc["GPU jobs × 3"]
+    assert more["gpu_jobs"] > base["gpu_jobs"] and more["n_jobs"] - 300 == more["gpu_jobs"] - base["gpu_jobs"]
+    assert table.loc["policy fcfs", "policy"] == table.loc["all together", "policy"] == "fcfs"
+    assert table.loc["all together", "n_jobs"] > table.loc["load × 1.5", "n_jobs"]
+    again = try_changes(results, counts, changes).set_index("situation")
+    assert again.equals(table)
+
+
+@pytest.mark.slow
+def test_the_first_under_other_loads_waits_as_what_if_says():
+    results = loaded()
+    rows = np.flatnonzero(results.cases[0].runs_all & results.cases[0].simulated)[:3]
+    table = other_loads(results, values_of(results, Criteria()), rows, [], seed=2)["loads"]
+    assert [one["load"] for one in table] == [*GROWTHS]
+    for one in table:
+        changes = Changes(growth=one["load"], seed=2)
+        waits = [float(try_changes(results, results.counts[row], changes)["mean_wait_time"].iloc[1]) for row in rows]
+        assert one["mean_wait_time"] == waits[0] and one["regret_seconds"] == waits[0] - min(waits)
+        assert one["rank"] == 1 + sum(wait < waits[0] for wait in waits)
+
+
+def test_gpu_shares_are_read_and_jobs_without_gpus_refused():
+    """2x is twice the jobs; a bare number could be a share, and a share of all is gone."""
+    assert read_factor("2x") == 2.0 and read_factor(None) is None
+    for wrong in ("2", "30%"):
+        with pytest.raises(TableError, match="such as 2x"):
+            read_factor(wrong)
+    jobs = generate(1, 50).assign(gpus_per_node=0)
+    results = loaded()
+    without = replace(results.plan, workloads=dict.fromkeys(results.plan.workloads, jobs))
+    with pytest.raises(TableError, match="no job of this workload asks for GPUs"):
+        try_changes(replace(results, plan=without), results.counts[0], Changes(gpu_jobs=2.0))
+    every = jobs.assign(gpus_per_node=1)
+    assert len(changed_jobs(every, Changes(gpu_jobs=2.0))) == 100

@@ -102,17 +102,6 @@ def test_jobs_larger_than_their_users_limit_do_not_hide_it():
     assert len(found) >= 4 and {(one.resource, one.value) for one in found} == {("cpus", 3)}
 
 
-def test_a_part_of_a_log_begins_with_what_ran_and_waited():
-    """Of six earlier jobs two ran and one waited as the part began; what ran is submitted as it started."""
-    first = pd.DataFrame(
-        {"job_id": list("abcdef"), "submit_time": [0, 0, 10, 20, 30, 90], "start_time": [0, 5, 60, 200, 40, 90],
-         "end_time": [50, 300, 150, 400, 100, 95]}
-    )  # fmt: skip
-    later = pd.DataFrame({"submit_time": [100, 120]})
-    got = fit._open(first, later)
-    assert got[["job_id", "submit_time"]].to_numpy().tolist() == [["b", 5], ["c", 60], ["d", 100]]
-
-
 @pytest.mark.slow
 def test_a_limit_of_a_partition_is_fitted():
     """Kept as a line with its evidence where the log has it, with the number that it has."""
@@ -231,6 +220,16 @@ def test_a_replay_lets_jobs_take_what_they_held(tmp_path):
     large = nodes.assign(cpus=[4, 4, 4, 4, 2, 2], gpus=[0, 0, 0, 0, 2, 2])  # the CPUs that it held are on no GPU node
     ran = simulate(check(jobs.assign(gpus_per_node=1, n_nodes=1), JOB), check(large, NODE), "rules").schedule
     assert ran["start_time"].notna().all()
+
+
+def test_a_part_of_a_log_begins_with_what_ran_and_waited():
+    """Of six earlier jobs two ran and one waited as the part began; what ran is submitted as it started."""
+    first = pd.DataFrame(
+        {"job_id": list("abcdef"), "submit_time": [0, 0, 10, 20, 30, 90], "start_time": [0, 5, 60, 200, 40, 90],
+         "end_time": [50, 300, 150, 400, 100, 95]}
+    )  # fmt: skip
+    got = fit._open(first, pd.DataFrame({"submit_time": [100, 120]}))
+    assert got[["job_id", "submit_time"]].to_numpy().tolist() == [["b", 5], ["c", 60], ["d", 100]]
 
 
 def test_a_part_of_a_log_is_not_refused_where_the_log_is_not():

@@ -1,7 +1,5 @@
 """Futures: weeks and bursts of a log drawn anew, and a study that asks for them."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
@@ -159,28 +157,6 @@ def test_less_than_three_weeks_are_refused_with_what_is_possible(weeks):
     jobs = log(weeks=max(weeks, 1)) if weeks else log().iloc[:0]
     with pytest.raises(TableError, match=r"3 whole local weeks.*what is possible: replay"):
         drawn(jobs)
-
-
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"growth": 0}, "growth: 0 was given; at least 0.1"),
-        ({"growth": 1000}, "growth: 1000 was given; at most 10"),
-        ({"mix": {"gpus": 1.2}}, "allowed: 'gpu', 'memory', 'wide' or 'cpu'"),
-        ({"length": "10d"}, "whole weeks"),
-        ({"draws": 0}, "at least 1"),
-    ],
-)
-def test_bad_settings_get_one_clear_error(tmp_path, given, text):
-    lines = "\n".join(f"{key} = {_toml(value)}" for key, value in given.items())
-    with pytest.raises(TableError, match=text):
-        load_study(study_file(tmp_path, lines))
-
-
-def _toml(value) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k} = {v}" for k, v in value.items()) + "}"
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def study_file(folder, futures: str = "draws = 3", workload: str = "", n: int = 150):

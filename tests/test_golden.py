@@ -1,7 +1,5 @@
 """What the product answers is what it answered: `benchmarks/golden.py check`, a section a test."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -55,18 +55,6 @@ def test_models_that_a_job_may_take_by_two_rules_are_named() -> None:
     assert gpu_fields(jobs, nodes.assign(gpu_type="A100")) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "gpus", "says"),
-    [
-        ("2x A100 + 2x L40S", 5, "are 4 GPUs, and gpus is 5"), ("A100 + L40S", 2, "each once"),
-        ("2x A100 + 2x a100", 4, "each once"), ("2x A100 + 0x L40S", 2, "each once"),
-    ],
-)  # fmt: skip
-def test_pools_that_cannot_be_meant_are_refused(text: str, gpus: int, says: str) -> None:
-    with pytest.raises(TableError, match=says):
-        pools_of(text, gpus)
-
-
 def test_pools_are_read_in_their_order() -> None:
     """And written so that they are read again; a pool without a model serves every request."""
     pools = pools_of(f"2x A100+14 × {SLICE}", 16)

@@ -1,7 +1,5 @@
 """What is needed to install procure, in which versions, and what is said where something is missing."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -105,26 +103,6 @@ def test_a_release_sets_the_version_in_every_place(release, tmp_path):
     assert "## Unreleased\n\n## 9.8.7 - 2031-02-03\n" in changed["CHANGELOG.md"]
     assert "version: 9.8.7\ndate-released: 2031-02-03\n" in changed["CITATION.cff"]
     assert changed["package.py"].count("9.8.7") == 2
-
-
-def test_a_source_archive_has_the_same_bytes_whenever_it_is_packed(release, tmp_path):
-    import tarfile
-
-    (tmp_path / "a").write_text("1")
-    (tmp_path / "b").write_text("2")
-    for number, order in enumerate(("ab", "ba")):
-        with tarfile.open(tmp_path / f"{number}.tar.gz", "w:gz") as tar:
-            for name in order:
-                os.utime(tmp_path / name, (number, number))
-                tar.add(tmp_path / name, f"p/{name}")
-        release.even_out(tmp_path / f"{number}.tar.gz", 1_700_000_000)
-    assert (tmp_path / "0.tar.gz").read_bytes() == (tmp_path / "1.tar.gz").read_bytes()
-
-
-@pytest.mark.parametrize("text", ["", "1", "v0.2.0", "0.2.0; rm"])
-def test_what_is_no_version_is_refused(release, text):
-    with pytest.raises(SystemExit, match="three numbers"):
-        release.version_of(text)
 
 
 def test_a_platform_without_wheels_is_one_sentence(monkeypatch):

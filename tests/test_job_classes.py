@@ -1,7 +1,5 @@
 """A study's own classes of jobs: read, refused where they make no sense, and measured as a slow twin does."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,6 @@
 """Compiled kernels are kept by their content, in a folder into which nobody else can put code."""
 
-from __future__ import annotations
-
+import json
 import os
 import re
 import subprocess
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from procure import __version__
+from procure.cli import doctor
 from procure.errors import TableError
 from procure.files import caches, kernels
 from procure.files.caches import kernel_places, prepare_site
@@ -148,6 +149,17 @@ def test_a_sites_kernels_are_read_and_others_refused(tmp_path, monkeypatch) -> N
     assert places.read == [places.site, places.own]
 
 
+def test_kernels_of_other_packages_follow_their_whole_package(tmp_path: Path) -> None:
+    """A module may take kernels from any other of its package, or, without one, from those beside it."""
+    inner = tmp_path / "pack" / "inner"
+    inner.mkdir(parents=True)
+    own = [inner.parent / "__init__.py", inner / "__init__.py", inner / "a.py"]
+    alone = [tmp_path / "b.py", tmp_path / "c.py"]
+    for one in (*own, *alone):
+        one.touch()
+    assert kernels._beside(own[2]) == sorted(own) and kernels._beside(alone[0]) == alone
+
+
 def test_two_processes_never_write_the_same_file(tmp_path: Path) -> None:
     """Code for another signature goes to another file, even when the index that was read is old."""
     one, other = (kernels._Files(str(tmp_path), "base", "stamp") for _ in range(2))
@@ -156,24 +168,6 @@ def test_two_processes_never_write_the_same_file(tmp_path: Path) -> None:
     other.save("b", "code of b")
     assert {kernels._Files(str(tmp_path), "base", "stamp").load(key) for key in "ab"} == {None, "code of b"}
     assert len(list(tmp_path.glob("*.nbc"))) == 2
-
-
-def test_kernels_of_other_packages_follow_their_whole_package(tmp_path: Path) -> None:
-    """A module may take kernels from any other of its package, or, without one, from those beside it."""
-    inner = tmp_path / "pack" / "inner"
-    inner.mkdir(parents=True)
-    for one in (
-        inner.parent / "__init__.py",
-        inner / "__init__.py",
-        inner / "a.py",
-        tmp_path / "b.py",
-        tmp_path / "c.py",
-    ):
-        one.write_text("")
-    assert kernels._beside(inner / "a.py") == sorted(
-        [inner.parent / "__init__.py", inner / "__init__.py", inner / "a.py"]
-    )
-    assert kernels._beside(tmp_path / "b.py") == [tmp_path / "b.py", tmp_path / "c.py"]
 
 
 @pytest.mark.slow
@@ -190,3 +184,52 @@ def test_the_version_used_longest_ago_goes_first(tmp_path: Path) -> None:
     assert first.stat().st_mtime > 12
     ran(room(tmp_path / "one", 2), cache)
     assert first.is_dir() and len(list(cache.rglob("room.caller-*"))) == 8
+
+
+def test_it_says_what_is_installed(procure, tmp_path):
+    """Versions of every package, what each extra lacks, where kernels go; exit code 0."""
+    code, out, _ = procure("doctor", "--format", "json")
+    found = json.loads(out)
+    assert (code, found["ok"], found["problems"], found["procure"]) == (0, True, [], __version__)
+    assert found["packages"]["numba"] and found["packages"]["dask"]
+    assert found["extras"]["test"]["pytest"] == pytest.__version__
+    assert found["caches"]["own"] == str(tmp_path / "home/procure/kernels")
+    assert found["compiled"]["main_job"] is False
+
+
+def test_kernels_of_the_code_of_today_are_counted(tmp_path):
+    from procure.files.kernels import _CODE, compiled_files, kept_under
+
+    source = _CODE / "simulator" / "batch.py"
+    own = tmp_path / "home/procure/kernels"
+    today = own / kept_under("procure.simulator.batch", str(source))
+    for folder in (today, own / "simulator.batch-0123456789abcdef"):
+        folder.mkdir(parents=True)
+        for name in ("batch.run-1.py311.nbi", "batch.run-1.py311.aa.nbc"):
+            (folder / name).write_bytes(b"x")
+    own.chmod(0o700)
+    assert compiled_files() == {"simulator.batch": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("no-such-package>=2", "no-such-package is missing: pip install 'no-such-package>=2'"),
+        ("numpy>=999", "is installed where numpy>=999 is needed"),
+    ],
+)
+def test_what_is_missing_is_one_sentence_and_exit_code_1(procure, monkeypatch, line, text):
+    """A package that is missing or too old is named with what to do."""
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: [line])
+    code, _, err = procure("doctor")
+    assert code == 1
+    assert text in err
+    assert "the main job cannot run here" in err
+
+
+def test_both_builds_of_xgboost_are_a_problem(procure, monkeypatch):
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: [])
+    monkeypatch.setattr(doctor.metadata, "version", lambda name: "3.2.0")
+    code, _, err = procure("doctor")
+    assert code == 1
+    assert "xgboost and xgboost-cpu bring the same module" in err

@@ -1,8 +1,5 @@
 """`procure learn` as a user calls it."""
 
-from __future__ import annotations
-
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from test_learn import log
-from test_window_neural import random_network
+from test_window import random_network
 
 from procure.errors import TableError
 from procure.learn.run_times import RunTimes
@@ -39,23 +36,6 @@ def files(tmp_path):
     write(jobs, tmp_path / "jobs.parquet")
     write(nodes, tmp_path / "nodes.csv")
     return tmp_path, ("--jobs", tmp_path / "jobs.parquet", "--nodes", tmp_path / "nodes.csv")
-
-
-@pytest.mark.slow
-def test_train_then_evaluate_and_use(procure, files):
-    """A policy is trained on a week, judged on others, and runs by name wherever policies run."""
-    folder, tables = files
-    policy = folder / "site.policy"
-    code, out, _ = procure(
-        "learn", "train", *tables, *QUICK, *settings(days="..2021-05-09"), "--out", policy, "--format", "json"
-    )
-    record = json.loads(out)
-    assert code == 0 and set(record) - {"untrained"} == {"seconds", "n_simulations", "objective", "file"}
-    assert read_policy(policy).trained["weeks"]
-    assert procure("learn", "evaluate", policy, *tables)[0] == 0
-    assert procure("simulate", *tables, "--policy", f"learned:file={policy}")[0] == 0
-    code, out, _ = procure("compare", *tables, "--policies", f"best-fit,sjf,learned:file={policy}", "--format", "csv")
-    assert code == 0 and f"learned:file={policy}" in out
 
 
 def test_nothing_to_learn_from_is_said_and_nothing_written(procure, files):

@@ -1,7 +1,5 @@
 """The environment is the one loop; the published agent trains in it and runs without torch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings

@@ -1,7 +1,5 @@
 """The order `learned` in composed schedulers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

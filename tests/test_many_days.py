@@ -1,16 +1,18 @@
 """Hits and regret by hand, of a day and over days; models of all days that see nothing of their fold; the commands."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import ROOT
+from example_folder import study_of_weeks
+from small_study import swept
+from test_futures import CHICAGO, DAY, log
 
+from procure.errors import ArgumentError
 from procure.evaluation.many_days import (
     Days,
     day_hits,
@@ -24,7 +26,10 @@ from procure.evaluation.many_days import (
 from procure.evaluation.ranking import at_k, evaluate, evaluate_case, find_hits, random_at_k
 from procure.models import WorkloadWaits, pool_workloads
 from procure.models.crossfit import fold_of
-from procure.reports import sections
+from procure.recommender import forward as rules
+from procure.recommender.forward import RULES, forward
+from procure.tables import write
+from procure.workload.clock import day_bounds
 
 NAN = np.nan
 
@@ -102,21 +107,6 @@ def test_nothing_of_a_fold_reaches_its_own_predictions(known, learns):
     assert before[~mine].tolist() != after[~mine].tolist()
 
 
-@pytest.mark.slow
-def test_a_model_of_all_days_finds_the_good_packages():
-    """Its score falls with the true one, for packages that were not simulated too."""
-    rng = np.random.default_rng(1)
-    x = rng.random((200, 2))
-    wait = 1_000 * (1.2 - x[:, 0]) * rng.uniform(0.9, 1.1, (3, 200)) + 50
-    held = wait.copy()
-    held[:, ::3] = NAN
-    for learns in ("normalised", "hit-days"):
-        score = predict_all_days(days(held), x, learns, 0.2, folds=4)
-        assert not np.isnan(score).any()
-        best = np.argsort(wait.mean(axis=0))
-        assert score[best[:10]].mean() < score[best[-10:]].mean()
-
-
 def test_robust_choices_by_hand():
     """The mean takes the first, the worst day the second, and the one that leaves jobs out is not chosen."""
     held = days([[100, 400, 1], [1_000, 500, 1]], n_jobs=[[10, 10, 9], [1, 1, 1]])
@@ -144,59 +134,22 @@ def test_workloads_are_taken_together_by_weight():
     assert days_of(cases, "published").able.all()
 
 
-def test_the_report_section_needs_several_days():
-    assert sections.days(days(np.arange(30.0)[None])) == ""
-    assert sections.days(days([np.arange(30.0), np.arange(30.0) ** 2])).count("<svg") == 1
-
-
-STUDY = f"""
-quotes = "{ROOT / "quotes/example-2023.csv"}"
-[packages]
-rules = "published"
-budget_usd = 100_000
-[[workloads]]
-name = "monday"
-generate = {{ seed = 1, n_jobs = 300 }}
-weight = 2
-[[workloads]]
-name = "tuesday"
-generate = {{ seed = 2, n_jobs = 300 }}
-[sweep]
-sample = 12
-[model]
-folds = 3
-[evaluate]
-hit_share = 0.2
-hit_threshold = 1
-"""
-
-
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory):
-    from procure.study import load_study
-    from procure.sweep import load_plan, run_sweep
-
-    path = tmp_path_factory.mktemp("days") / "two.toml"
-    path.write_text(STUDY)
-    run_sweep(load_plan(load_study(path)), "serial")
-    return path
-
-
 @pytest.mark.slow
-def test_evaluate_judges_the_days_together(procure, swept):
-    """The study's threshold, or those given; one JSON document; what was learnt is kept and taken up again."""
-    code, out, err = procure("evaluate", swept, "--format", "json")
+def test_evaluate_judges_the_days_together(procure):
+    """One JSON document; what was learnt is kept and taken up again."""
+    study = swept(2)
+    code, out, err = procure("evaluate", study, "--hit-threshold", "1", "--format", "json")
     document = json.loads(out)
     assert code == 0, err
     assert {row["threshold"] for row in document["hits"]} == {1}
-    assert {row["model"] for row in document["hits"]} >= {"normalised", "hit-days", "day monday", "random"}
+    assert {row["model"] for row in document["hits"]} >= {"normalised", "hit-days", "day day-1", "random"}
     assert [row["choice"] for row in document["choices"]] == ["mean", "worst", "cvar", "regret-max"]
-    kept = sorted((swept.parent / "results/two/models").glob("all-days.*.zip"))
+    kept = sorted((study.parent / "results/small/models").glob("all-days.*.zip"))
     times = [path.stat().st_mtime_ns for path in kept]
-    code, out, err = procure("evaluate", swept, "--hit-threshold", "0", "--hit-threshold", "2", "--format", "csv")
+    code, out, err = procure("evaluate", study, "--hit-threshold", "0", "--hit-threshold", "2", "--format", "csv")
     assert (code, {line.split(",")[0] for line in out.splitlines()[1:]}) == (0, {"0", "2"})
     assert "so there are no hits at > 2" in err
-    assert len(kept) == 2
+    assert kept
     assert [path.stat().st_mtime_ns for path in kept] == times
 
 
@@ -269,3 +222,73 @@ def test_a_wider_truth_decides_hits_and_what_could_be_bought():
     assert row["n_ranked"] == 100
     assert row["bought_regret_share"] == 0
     assert row["regret_seconds"] == 190
+
+
+CUT = "2021-03-29"  # four weeks after the log begins
+AT = day_bounds(CUT, CHICAGO)[0]
+KEYS = ["cut", "rule", "package_id", "mean_wait_time", "best_package_id", "best_mean_wait_time", "ratio", "n_runs"]
+
+
+@pytest.fixture
+def study(tmp_path):
+    return study_of_weeks(tmp_path)
+
+
+def test_each_rule_chooses_and_is_judged_against_hindsight(study):
+    """Every rule has a row; its ratio is its wait over the least of all, both at least a minute."""
+    table = forward(study, [CUT], n_packages=40).table
+    assert table["rule"].tolist() == list(RULES) and (table["cut"] == CUT).all()
+    assert list(table.columns[:8]) == KEYS
+    assert (table["ratio"] >= 1).all() and (table["n_judged"] == 40).all()
+    real = table[table["rule"] != "random"]
+    expected = real["mean_wait_time"].clip(lower=60) / real["best_mean_wait_time"].clip(lower=60)
+    assert real["ratio"].to_numpy() == pytest.approx(expected.to_numpy())
+    by_rule = table.set_index("rule")
+    assert by_rule.loc["hindsight", "ratio"] == 1 and by_rule["n_runs"].tolist()[2:] == [0, 0, 0]
+    assert by_rule.loc["past", "n_runs"] == 40 and by_rule.loc["mean-day", "n_runs"] % 40 == 0
+
+
+@pytest.mark.slow
+def test_no_rule_sees_what_comes_after_the_cut(study):
+    """With other run times after the cut the choices are the same, and only the judgement differs."""
+    before = forward(study, [CUT], n_packages=30).table
+    path = study.parent / "weeks.parquet"
+    jobs = pd.read_parquet(path)
+    later = jobs["submit_time"] >= AT
+    write(jobs.assign(run_time=jobs["run_time"].where(~later, 20_000 - jobs["run_time"])), path)
+    after = forward(study, [CUT], n_packages=30).table
+    assert before["package_id"].tolist() == after["package_id"].tolist()
+    assert before["mean_wait_time"].tolist() != after["mean_wait_time"].tolist()
+
+
+@pytest.mark.slow
+def test_without_cuts_every_first_of_a_month_with_enough_on_both_sides_counts(study):
+    """The log ends on April 11: too early for a cut on April 1. A week more, and there is one."""
+    with pytest.raises(ArgumentError, match="no first of a month"):
+        forward(study)
+    write(log(weeks=7, n=300).assign(n_nodes=1), study.parent / "weeks.parquet")
+    assert forward(study, n_packages=5).table["cut"].unique().tolist() == ["2021-04-01"]
+
+
+@pytest.mark.parametrize("cut", ["2021-03-10", "2022-01-01", "soon"])
+def test_a_cut_outside_the_log_is_refused(study, cut):
+    with pytest.raises(ArgumentError) as error:
+        forward(study, [cut])
+    assert error.value.argument == "cut"
+    assert ("three weeks" in str(error.value)) != (cut == "soon")
+
+
+@pytest.mark.parametrize("more", [["--cut", CUT], ["--forward", "--truth", "t"], ["--forward", "--rule", "published"]])
+def test_options_that_do_not_go_together_are_refused(study, procure, more):
+    code, _, err = procure("evaluate", str(study), *more)
+    assert code == 2 and more[-2] in err and ("does not use it" if "--forward" in more else "belongs to") in err
+
+
+@pytest.mark.parametrize(("waits", "expected"), [([30.0, 60.0, 240.0, 960.0], 64**0.25), ([1.0, 59.0, 0.0, 20.0], 1)])
+def test_what_a_random_choice_would_give_is_the_geometric_mean_of_all_ratios(waits, expected):
+    """Waits up to a minute are level; where all are, every choice is as good."""
+    came = pd.DataFrame({"mean_wait_time": waits, "saturated": False})
+    bench = SimpleNamespace(judge=lambda jobs, warm_up: came, ids=np.array(list("abcd")))
+    jobs = pd.DataFrame({"submit_time": np.arange(3) * DAY})
+    table = rules._judge(CUT, {"past": (np.array([3.0, 2, 1, 4]), 4)}, bench, jobs, DAY).set_index("rule")
+    assert table.loc["random", "ratio"] == pytest.approx(expected)

@@ -1,7 +1,5 @@
 """Vendors' files: a column is mapped or listed, a cell is a number with a unit or an error, nothing is read wrong."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile
@@ -34,10 +32,12 @@ EURO = OfferReading(rates={"EUR": 1.1})
 OFFICES = Path(__file__).parent / "data" / "office-offers.tar.xz"
 
 
-def workbook(path: Path, *rows: list, head: list | None = None) -> Path:
+def workbook(path: Path, *rows: list, head: list | None = None, formats: dict[str, str] | None = None) -> Path:
     book = Workbook()
     for row in [head or HEAD, *rows]:
         book.active.append(row)
+    for cell, form in (formats or {}).items():
+        book.active[cell].number_format = form
     book.save(path)
     return path
 

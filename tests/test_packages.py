@@ -1,7 +1,5 @@
 """Quotes and packages: what a budget can buy, against the published figures and against brute force."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_study import quote_table, three_quotes
 from test_vendor_rules import cases, ids
 
 from procure import tables
@@ -18,6 +17,10 @@ from procure.packages import PackageRules, count_packages, expand_packages, pack
 from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
 from procure.packages.quotes import check_quotes, read_quotes, summarise_quotes
+from procure.packages.runnable import jobs_left_out, mem_mb, request_text
+from procure.run import simulate
+from procure.schemas import JOB, QUOTE
+from procure.tables import check
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
 
@@ -30,19 +33,6 @@ def quotes() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def million(quotes: pd.DataFrame) -> pd.DataFrame:
     return expand_packages(quotes, PackageRules(rules="published", budget_usd=1_000_000))
-
-
-def small_quotes(**columns: list) -> pd.DataFrame:
-    """Two compute types and a GPU type, 24 CPUs and 256 GB each."""
-    rows = {
-        "name": ["a", "b", "g"],
-        "category": ["compute", "compute", "gpu"],
-        "cpus": 24,
-        "mem_gb": 256,
-        "gpus": [0, 0, 2],
-        "price_usd": [10, 15, 30],
-    }
-    return check_quotes(pd.DataFrame(rows | columns))
 
 
 def test_published_count(million: pd.DataFrame) -> None:
@@ -123,24 +113,20 @@ def test_block_size_changes_nothing(case: tuple[list[dict], dict], size: int) ->
 )
 def test_infeasible_names_the_rule(rules: dict, says: str) -> None:
     """Without any package the error names the rule that excluded the last, and what it would take."""
-    quotes = small_quotes(power_w=[100, 100, 300], rack_units=[1, 1, 2])
+    quotes = three_quotes(power_w=[100, 100, 300], rack_units=[1, 1, 2])
     with pytest.raises(TableError, match=says):
         expand_packages(quotes, PackageRules(rules="published", **rules))
 
 
-def test_quotes_without_gpus_say_how_to_lift_the_rule() -> None:
-    """With no GPU quoted, the error says min_gpu_nodes = 0 lifts the rule, and it does."""
-    quotes = small_quotes(gpus=0)
+def test_no_gpus_and_a_free_type_say_which_rule_is_needed() -> None:
+    """With no GPU quoted min_gpu_nodes = 0 lifts the rule; a price of zero without max_count has endless packages."""
+    quotes = three_quotes(gpus=0)
     with pytest.raises(TableError, match="min_gpu_nodes = 0 lifts the rule"):
         ids(quotes, budget_usd=45)
     assert "a=1,g=1" in ids(quotes, budget_usd=45, min_gpu_nodes=0)
-
-
-def test_a_free_type_needs_a_bound() -> None:
-    """A price of zero without max_count would mean endless packages: an error."""
     with pytest.raises(TableError, match="a costs nothing"):
-        ids(small_quotes(price_usd=[0, 15, 30]), budget_usd=45)
-    assert ids(small_quotes(price_usd=[0, 15, 30], max_count=[4, 0, 1]), budget_usd=45) == ["a=4,g=1"]
+        ids(three_quotes(price_usd=[0, 15, 30]), budget_usd=45)
+    assert ids(three_quotes(price_usd=[0, 15, 30], max_count=[4, 0, 1]), budget_usd=45) == ["a=4,g=1"]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
@@ -155,21 +141,6 @@ def test_written_table_is_the_expanded_one(tmp_path, quotes: pd.DataFrame, suffi
     assert summary["n_packages"] == len(expected)
     assert summary == count_packages(quotes, rules)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
-
-
-def test_failed_writing_leaves_nothing(tmp_path, quotes: pd.DataFrame, monkeypatch) -> None:
-    """An error on the way leaves neither the file nor a temporary one."""
-
-    def stop(*arguments: object) -> None:
-        raise RuntimeError
-
-    monkeypatch.setattr("procure.packages.space._totals", stop)
-    with pytest.raises(RuntimeError):
-        write_packages(quotes, PackageRules(rules="published", budget_usd=50_000), tmp_path / "packages.parquet")
-    monkeypatch.undo()
-    with pytest.raises(TableError, match="budget"):
-        write_packages(quotes, PackageRules(rules="published", budget_usd=5), tmp_path / "packages.parquet")
-    assert list(tmp_path.iterdir()) == []
 
 
 # The peak of a process that ran other tests, or of one that it forked, says nothing of this; VmHWM begins anew.
@@ -195,7 +166,7 @@ def test_ten_million_dollars_stream_within_2_gb(tmp_path: Path) -> None:
 
 def test_package_nodes() -> None:
     """A package's nodes stand in quote order, existing ones first, memory rounded up to the MB."""
-    quotes = small_quotes(mem_gb=[256.1, 0.0001, 1], gpu_type=["", "", "a100"], spec_rate=[4.5, None, 7])
+    quotes = three_quotes(mem_gb=[256.1, 0.0001, 1], gpu_type=["", "", "a100"], spec_rate=[4.5, None, 7])
     existing = pd.DataFrame({"node_id": ["old"], "cpus": [8], "mem_mb": [10]})
     nodes = package_nodes({"g": 1, "a": 2, "b": 1}, quotes, existing)
     assert nodes["node_id"].tolist() == ["old", "a-001", "a-002", "b-001", "g-001"]
@@ -213,7 +184,7 @@ def test_package_nodes() -> None:
 def test_package_nodes_refuses(package: dict, says: str) -> None:
     """A type that is not quoted, or a count that is none, is refused by name."""
     with pytest.raises(TableError, match=says):
-        package_nodes(package, small_quotes())
+        package_nodes(package, three_quotes())
 
 
 HEADER = "name,category,cpus,mem_gb,gpus,price_usd"
@@ -224,16 +195,6 @@ def quote_file(folder: Path, *rows: str, header: str = HEADER) -> Path:
     path = folder / "quotes.csv"
     path.write_text("\n".join([header, *rows]) + "\n")
     return path
-
-
-def test_the_shipped_quotes() -> None:
-    """The 21 published types: the sums of their figures, categories in order, a rate per core for each."""
-    quotes = read_quotes(EXAMPLE)
-    assert len(quotes) == 21
-    assert quotes["category"].unique().tolist() == ["compute", "bigmem", "gpu"]
-    assert quotes[["mem_gb", "cpus", "gpus", "price_usd"]].sum().tolist() == [11_520, 1_104, 59, 810_939]
-    assert quotes["spec_rate"].round(3).unique().tolist() == [7.0, 6.453]
-    assert quotes["source"].str.contains("assumed").all()
 
 
 def test_the_shipped_quotes_are_the_published_ones(shared_data) -> None:
@@ -270,12 +231,20 @@ def test_summary_is_table_3_1() -> None:
         ('"A,2",compute,24,256,0,1', r"row 2, column name: 'A,2' holds ','"),
         ("distinct,compute,24,256,0,1", r"row 2, column name: 'distinct' is a column of every package table"),
         ("A2 ,compute,24,256,0,1", r"row 2, column name: 'A2 ' begins or ends with a space"),
+        ("A2,compute,1000000000,256,0,1", "row 2, column cpus: .*at most 100,000 CPUs is allowed"),
+        ("A2,compute,24,256,1000000,1", "row 2, column gpus: .*at most 10,000 GPUs is allowed"),
+        ("A2,compute,24,0,0,1", "row 2, column mem_gb: .*memory per node.* must be at least 1e-06"),
+        ("A2,compute,24,1e15,0,1", "row 2, column mem_gb: .*at most 10,000,000"),
+        (f"{'x' * 5_000_000},c,24,256,0,1", "row 2, column name: .*5,000,002 characters.* is too long; 200 characters"),
+        (f"A2,{'x' * 201},24,256,0,1", "row 2, column category: .*200 characters are allowed"),
     ],
+    ids=lambda one: one[:40],
 )
 def test_a_bad_row_is_named(tmp_path: Path, row: str, says: str) -> None:
-    """A wrong cell is an error with the file, the row, the column, and what was given."""
-    with pytest.raises(TableError, match=rf"quotes\.csv, {says}"):
+    """A wrong cell, or one that no vendor means, is an error with file, row, column, and what was given."""
+    with pytest.raises(TableError, match=rf"quotes\.csv, {says}") as error:
         read_quotes(quote_file(tmp_path, GOOD, row))
+    assert len(str(error.value).replace(str(tmp_path), "")) < 400
 
 
 @pytest.mark.parametrize(
@@ -289,6 +258,10 @@ def test_a_bad_row_is_named(tmp_path: Path, row: str, says: str) -> None:
         ("price_us", "1", "unknown column 'price_us'; did you mean price_usd"),
         ("rack_units", "tall", "row 1, column rack_units: 'tall' is not a number"),
         ("pack_size", "0", "row 1, column pack_size: .* at least 1"),
+        ("spec_rate", "1e-300", "row 1, column spec_rate: .*a speed is a number above 0, at least 1e-06"),
+        ("spec_rate", "1e300", "row 1, column spec_rate: .*at most 1,000,000,000 any speed is allowed"),
+        ("spec_rate_node", "1e300", "row 1, column spec_rate_node: .*at most 1,000,000,000 any speed is allowed"),
+        ("vendor", "x" * 1001, "row 1, column vendor: .*1000 characters are allowed"),
     ],
 )
 def test_a_bad_optional_column_is_named(tmp_path: Path, column: str, value: str, says: str) -> None:
@@ -304,3 +277,92 @@ def test_a_file_without_quotes_is_an_error(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(TableError, match=r"empty\.csv"):
         read_quotes(path)
+
+
+KINDS = {"category": ["compute", "bigmem", "gpu"], "gpu_type": ["", "", "a100"]}
+SIZES = {"cpus": [8, 4, 16], "mem_gb": [32, 512, 64.5], "gpus": [0, 0, 2]}
+TYPES = check(quote_table(name=["Small", "Big", "Gpu"], **KINDS, **SIZES), QUOTE)
+
+
+def packages(*counts: tuple[int, int, int]) -> pd.DataFrame:
+    return pd.DataFrame(counts, columns=["Small", "Big", "Gpu"])
+
+
+def jobs(*requests: tuple) -> pd.DataFrame:
+    names = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type"]
+    table = pd.DataFrame(requests, columns=names)
+    table["job_id"], table["submit_time"], table["run_time"] = range(len(table)), 0, 10
+    return check(table, JOB)
+
+
+def test_a_request_is_said_as_it_was_made():
+    asked = {"n_tasks": 16, "cpus_per_task": 1, "mem_mb_per_task": 4_000, "mem_mb_per_node": 0, "gpus_per_node": 0}
+    assert request_text(asked) == "16 tasks with 1 CPU and 4.0 GB each"
+    asked |= {"mem_mb_per_task": 0, "mem_mb_per_node": 9_000, "gpus_per_node": 1}
+    assert request_text(asked) == "16 tasks with 1 CPU each, and 9.0 GB and 1 GPU on each node"
+
+
+def test_memory_is_rounded_up_to_whole_megabytes():
+    """1 GB is 1,000 MB; a fraction of a megabyte counts as one, a float's noise does not."""
+    assert mem_mb(pd.Series([256.0, 64.5, 0.0001, 1.001])).tolist() == [256_000, 64_500, 1, 1001]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    counts=st.tuples(*[st.integers(0, 2)] * 3).filter(any),
+    requests=st.lists(
+        st.tuples(
+            st.just(1),
+            st.integers(0, 20),
+            st.sampled_from([0, 32_000, 32_001, 64_500, 512_000]),
+            st.integers(0, 3),
+            st.sampled_from(["", "a100", "h100"]),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_equals_what_a_simulation_counts(counts, requests):
+    """The count is the simulator's n_unrunnable, without simulation."""
+    table, one = jobs(*requests), packages(counts)
+    run = simulate(table, package_nodes(one.iloc[0], TYPES))
+    assert jobs_left_out(one, TYPES, table)[0] == run.metrics["n_unrunnable"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    counts=st.tuples(*[st.integers(0, 3)] * 3).filter(any),
+    own=st.integers(0, 2),
+    tasks=st.tuples(
+        st.integers(1, 60),
+        st.sampled_from([1, 2, 5]),
+        st.sampled_from([0, 4_000, 40_000]),
+        st.sampled_from([0, 0, 1]),
+        st.sampled_from([0, 3]),
+        st.integers(1, 3),
+        st.sampled_from([0, 3, 4]),
+    ),
+)
+def test_tasks_fit_on_the_largest_nodes_that_they_may_have(counts, own, tasks):
+    """Counted one by one: so many nodes at most, each with as many tasks as it holds when empty."""
+    names = ["n_tasks", "cpus_per_task", "mem_mb_per_task", "gpus_per_task", "tasks_per_node", "min_nodes", "max_nodes"]
+    asked = dict(zip(names, tasks, strict=True))
+    if asked["max_nodes"] and asked["tasks_per_node"]:
+        asked["n_tasks"] = min(asked["n_tasks"], asked["max_nodes"] * asked["tasks_per_node"])
+    table = check(pd.DataFrame([{"job_id": "1", "submit_time": 0, "run_time": 1} | asked]), JOB)
+    existing = pd.DataFrame({"cpus": [12] * own, "mem_mb": 9_000, "gpus": 0, "gpu_type": ""})
+    nodes = [(8, 32_000, 0)] * counts[0] + [(4, 512_000, 0)] * counts[1] + [(16, 64_500, 2)] * counts[2]
+    held = []
+    for cpus, mem, gpus in [*nodes, *[(12, 9_000, 0)] * own]:
+        n = 0
+        while (
+            n < (asked["tasks_per_node"] or 99)
+            and (n + 1) * asked["cpus_per_task"] <= cpus
+            and (n + 1) * asked["mem_mb_per_task"] <= mem
+            and (n + 1) * asked["gpus_per_task"] <= gpus
+        ):
+            n += 1
+        held += [n] * (n > 0)
+    held = sorted(held, reverse=True)[: asked["max_nodes"] or 99]
+    runs = sum(held) >= asked["n_tasks"] and len(held) >= min(asked["min_nodes"], asked["n_tasks"])
+    assert jobs_left_out(packages(counts), TYPES, table, existing)[0] == (not runs)

@@ -1,24 +1,44 @@
 """What names and files of others can do to a terminal, a spreadsheet or another file: nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from sweep_lab import make_study
 
 from procure.cli import common
+from procure.cli.layout import cells
 from procure.errors import ArgumentError, TableError
+from procure.objectives.constraints import parse, quantities
+from procure.packages import PackageRules
 from procure.page.gantt import gantt_figure, gantt_text
 from procure.page.html import write_page
+from procure.schemas import QUOTE
 from procure.study import load_study
+from procure.sweep.parts import Batch
 from procure.sweep.store import locked, refuse_other_inputs
-from procure.text import printable
+from procure.tables import check
+from procure.text import (
+    MONEY_UNITS,
+    TIME_UNITS,
+    clock_seconds,
+    counted,
+    duration,
+    file_name,
+    format_value,
+    listed,
+    money,
+    printable,
+    roughly,
+    seconds,
+)
 
 EVIL = "\x1b]0;owned\x07\x9b31mc1\u202e"
 
@@ -102,3 +122,151 @@ def test_a_chart_of_more_than_can_be_looked_at_is_refused():
         gantt_text(pd.DataFrame([rows]))
     with pytest.raises(TableError, match="has 100,000 bars"):
         gantt_figure(pd.DataFrame([rows] * 100_000), "never.svg")
+
+
+def printed(capsys, frame, title="", units=None):
+    common.print_table(frame, common.Format.TABLE, title, units)
+    return capsys.readouterr().out
+
+
+@pytest.fixture(autouse=True)
+def _narrow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_a_wide_table_is_laid_out_row_by_row(capsys):
+    """Twenty columns with long heads: a line for each cell, at most 80 columns, words whole."""
+    names = [f"remarkable_quantity_{i}" for i in range(20)]
+    frame = pd.DataFrame({"policy": ["easy", "best-fit"]} | {name: [123456.789, 1.0] for name in names})
+    title = ("a title " * 15).strip()
+    said = printed(capsys, frame, title)
+    assert title in said.splitlines()  # on one line, so that it can be searched for
+    assert max(len(line) for line in said.splitlines() if line != title) <= 80
+    assert said.split().count("remarkable") == 2 * said.split().count("123,457") == 40
+    assert said.count("policy") == 2 and said.count("best-fit") == 1
+
+
+def test_no_false_precision():
+    """Dollars are whole, counts that were averaged too; a large number has no decimals, a small one three digits."""
+    assert cells(pd.Series([1494100.0, 2582.0]), "US$") == ["1,494,100", "2,582"]
+    assert cells(pd.Series([2582.123, 10.5]), "") == ["2,582", "10"]
+    assert cells(pd.Series([0.1234, 5.0]), "") == ["0.123", "5.000"]
+    assert cells(pd.Series([2.0, None]), "") == ["2", "–"]
+    assert [format_value(x) for x in (1234.5, 12.345, 0.0123456, 7)] == ["1,234", "12.3", "0.0123", "7"]
+    assert format_value(0.9273, "share") == "92.7%" and format_value(float("nan"), "s") == "–"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "0 s"), (0.0124, "12 ms"), (7.31, "7.3 s"), (9.97, "10 s"), (119.4, "119 s"), (120, "2 min"),
+     (3599.7, "1 h"), (210, "3 min 30 s"), (8616, "2 h 24 min"), (172_799, "2 d"), (10**6, "11 d 14 h"),
+     (-8616, "-2 h 24 min"), (None, "–")],
+)  # fmt: skip
+def test_lengths_of_time(seconds, said):
+    assert duration(seconds) == said
+
+
+def test_one_is_singular():
+    """And all other numbers plural, thousands set apart; a plural of its own where an s is not enough."""
+    assert [counted(n, "job") for n in (0, 1, 1234, -1)] == ["0 jobs", "1 job", "1,234 jobs", "-1 jobs"]
+    assert counted(2, "category", "categories") == "2 categories" and counted(1, "category", "x") == "1 category"
+
+
+def test_every_label_is_a_name_of_a_file():
+    """A plain policy keeps its name, byte for byte; others become names that are legal, short and distinct."""
+    for plain in ("easy:order=sjf,depth=4", "best-fit-of-node", "priority:weight_age=0.1", "their_own:a=b@c"):
+        assert file_name(plain) == plain
+    others = ["their:path=/a/b", "their:path=%2Fa%2Fb", "x:a=\x00", "..", *("x:a=" + "é" * 300 + end for end in "ab")]
+    names = [file_name(label) for label in others]
+    assert len(set(names)) == len(names) and not any("/" in name or "\x00" in name for name in names)
+    assert max(map(len, names)) == 80
+    rows = np.arange(3)
+    assert "/" not in Batch("day", "their:path=/a/b", rows).key
+    assert Batch("day", "easy:depth=4", rows).key.startswith("day.easy:depth=4.000000000-")
+
+
+def test_many_names_are_cut_to_three():
+    """One more than three is named, as to count it would be no shorter."""
+    names = [f"day-{i}" for i in range(25)]
+    assert listed(names) == "day-0, day-1, day-2 and 22 more"
+    assert listed(names[:4]) == "day-0, day-1, day-2, day-3" and listed([]) == ""
+
+
+@given(
+    st.integers(1, 10**12),
+    st.sampled_from(["{:d}", "{:_d}", "{:,d}", "${:,d}", "US$ {:,d}", "USD {:d}", "{:d} USD", "{:d}.00", "{:d}$"]),
+    st.sampled_from(["", "-"]),
+)
+def test_money_in_every_spelling_is_the_number(usd, spelling, sign):
+    """Thousands set apart by commas or underscores, with or without the currency."""
+    assert money(sign + spelling.format(usd)) == float(f"{sign}{usd}")
+
+
+@given(st.integers(1, 10**6), st.sampled_from([*MONEY_UNITS]))
+def test_money_in_thousands_and_millions_is_exact(tenths, unit):
+    """1.1M is 1,100,000 and not 1,100,000.0000000001."""
+    assert money(f"{tenths // 10}.{tenths % 10}{unit}") == tenths * MONEY_UNITS[unit] / 10
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "$", "1.2.3", "1,5", "1,23", "12,3456", "1234,567", "1.000,00", "1 000", "--5", "-$-5", "1_", "5B", "nan",
+     "ten"],
+)  # fmt: skip
+def test_what_is_no_money_is_refused_everywhere(text):
+    """The same texts in an option, a study, a constraint and a quote file."""
+    with pytest.raises(ValueError, match="is no amount in US"):
+        money(text)
+    with pytest.raises(ValueError, match="is no amount in US"):
+        PackageRules(budget_usd=text)
+    with pytest.raises(TableError):
+        parse(f"price_usd<={text}", quantities())
+    with pytest.raises(TableError):
+        check(_quote(text), QUOTE)
+
+
+@pytest.mark.parametrize("text", ["1200000", "1_200_000", "$1,200,000", "1.2M", "1200k", "1.2e6", "USD 1.2m"])
+def test_money_is_read_alike_everywhere(text):
+    assert money(text) == PackageRules(budget_usd=text).budget_usd == 1_200_000
+    assert parse(f"price_usd<={text}", quantities()).value == 1_200_000
+    assert check(_quote(text), QUOTE)["price_usd"].tolist() == [1_200_000]
+
+
+def _quote(price: str) -> pd.DataFrame:
+    row = {"name": "a", "category": "c", "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": price}
+    return pd.DataFrame([row])
+
+
+@given(st.integers(0, 10**6), st.sampled_from([*TIME_UNITS]), st.sampled_from(["", " "]))
+def test_seconds_in_every_unit(n, unit, space):
+    assert seconds(f"{n}{space}{unit}") == n * TIME_UNITS[unit] and seconds(str(n)) == n
+
+
+@given(st.text(max_size=8))
+@example("1E310")
+@example("1e400d")
+def test_other_text_is_no_length_of_time(text):
+    """Whatever is read is finite and not negative; the rest is refused, not guessed."""
+    for read in (seconds, clock_seconds):
+        try:
+            assert 0 <= read(text) < float("inf")
+        except ValueError as error:
+            assert "is not a length of time" in str(error) or "is longer than any time" in str(error)
+
+
+@pytest.mark.parametrize("text", ["", "-1h", "1,5h", "8:00h", "2 days", "1-", "h", "1:2:3:4"])
+def test_a_length_of_time_without_sense_is_refused(text):
+    """Neither negative, nor with a decimal comma, nor of two spellings."""
+    with pytest.raises(ValueError, match="is not a length of time"):
+        seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "at once"), (12, "10 s"), (58, "1 min"), (843, "14 min"), (3590, "1 h"), (6000, "1 h 40 min"),
+        (21_300, "6 h"), (100_000, "28 h"), (216_000, "2.5 days"), (1_000_000, "12 days"), (2e8, "6 years"),
+    ],
+)  # fmt: skip
+def test_a_length_of_time_is_rounded_as_people_say_it(value, text):
+    assert roughly(value) == text

@@ -1,27 +1,21 @@
 """Whatever takes long says what it does and how far it is; Ctrl-C ends every command alike."""
 
-from __future__ import annotations
-
 import os
 import pty
-import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numba
 import pytest
 from sweep_lab import until
 
 from procure.cli import progress
+from procure.errors import TableError
+from procure.policies import catalog
 from procure.progress import step, track, watching
 from procure.simulator.drive import compiling
-
-
-def test_nobody_watches_by_default(capsys):
-    assert list(track([1, 2], "counting", "one")) == [1, 2]
-    assert capsys.readouterr() == ("", "")
+from procure.sweep.warm import compiled_policies, warm
 
 
 def test_lines_where_there_is_no_terminal(monkeypatch, capsys):
@@ -38,9 +32,10 @@ def test_lines_where_there_is_no_terminal(monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("counting: 2 of 2 runs")
 
 
-def test_short_work_says_nothing(capsys):
+def test_short_work_says_nothing_nor_any_where_nobody_watches(capsys):
     with progress.shown(), step("counting", 2, "run") as one:
         one.done = 2
+    assert list(track([1, 2], "counting", "one")) == [1, 2]
     assert capsys.readouterr() == ("", "")
 
 
@@ -68,47 +63,6 @@ def test_a_bar_on_a_terminal_leaves_stdout_alone():
     os.close(leader)
     assert done.stdout == "an answer\n"
     assert "counting" in drawn and "1/2" in drawn
-
-
-SLOW = """
-import sys, time
-import procure.cli.{module} as module
-def sleep(*arguments, **options):
-    print("begun", flush=True)
-    time.sleep(60)
-module.{function} = sleep
-from procure.cli.main import run
-sys.argv = ["procure", *{arguments!r}]
-run()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("module", "function", "arguments"),
-    [
-        ("packages", "count_packages", ["packages", "quotes/example-2023.csv", "--budget", "1M"]),
-        ("sweep", "run_sweep", ["sweep", "pipelines/example.toml", "--farm", "serial"]),
-    ],
-)
-def test_interrupted_commands_end_alike(module, function, arguments):
-    """Ctrl-C: one line on stderr that says so, exit code 130."""
-    code = SLOW.format(module=module, function=function, arguments=arguments)
-    root = Path(__file__).resolve().parent.parent
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=root,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background inherit it ignored
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert said.splitlines()[-1].startswith("procure: interrupted") and said.count("interrupted") == 1
 
 
 @pytest.mark.parametrize("module", ["procure.cli.main", "procure.cli.simulate"])
@@ -142,3 +96,23 @@ def test_compiling_is_said_no_longer_than_it_takes():
             assert outer(value) == 4
             assert heard[-2:] == ["compiling easy, once after installation", "end"]
     assert len(heard) == 4
+
+
+def test_one_policy_of_each_kernel_is_compiled():
+    """Every policy that defaults can make shares its target, hold-back and place with one; none stands twice."""
+    names = compiled_policies()
+    entries = [catalog.entry(catalog.split(name)[0]) for name in names if name != "easy:depth=2"]
+    targets = [(entry.target, entry.preset.get("hold"), entry.preset.get("place")) for entry in entries]
+    assert len(set(targets)) == len(targets)
+    assert {"fcfs", "sjf", "best-fit", "easy", "conservative", "tabu"} <= set(names)
+    with pytest.raises(TableError, match="fcsf"):  # before anything is compiled
+        warm(["fcsf"])
+
+
+@pytest.mark.slow
+def test_a_policy_is_compiled_in_another_process():
+    """The table names the policy and how long it took, without an error."""
+    found = warm(["fcfs"], 1)
+    assert found["policy"].tolist() == ["fcfs"]
+    assert found["error"].tolist() == [""]
+    assert found["seconds"].iloc[0] > 0

@@ -1,7 +1,5 @@
 """Features of a job use only what was known when it was submitted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

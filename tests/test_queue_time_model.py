@@ -1,7 +1,5 @@
 """Models of the wait, their intervals, their files, and how they are judged."""
 
-from __future__ import annotations
-
 import pickle
 import time
 import zipfile
@@ -17,12 +15,12 @@ import pytest
 from procure.errors import TableError
 from procure.queue_time import metrics, rival, splits, store, training, trend
 from procure.queue_time.booster import fit_published
-from procure.queue_time.evaluation import evaluate, verdict
+from procure.queue_time.evaluation import evaluate
 from procure.queue_time.features import site_features
 from procure.queue_time.log import UNKNOWN, left_out, queue_jobs, wait_times
 from procure.queue_time.metrics import Forecast, beats
 from procure.queue_time.model import QueueTimeModel, Settings
-from procure.queue_time.predict import Request, check_request, situation
+from procure.queue_time.predict import Request, situation
 from procure.queue_time.training import continue_training, train
 from procure.schemas import JOB
 from procure.tables import check
@@ -150,21 +148,6 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
         assert {name.rsplit(".", 1)[1] for name in archive.namelist()} == {"json", "npz"}
 
 
-@pytest.mark.parametrize(
-    ("request_", "said"),
-    [
-        (Request(10_000, 3600), "the most seen"),
-        (Request(1, -5), "not negative"),
-        (Request(1, 60, partition="bach"), "did you mean batch"),
-        (Request(1, 60, gpus=4), "GPUs"),
-    ],
-)
-def test_a_request_the_site_cannot_run_is_refused(site: store.SiteModel, request_: Request, said: str) -> None:
-    """A job larger than the site, a negative time and an unknown partition are one sentence each."""
-    with pytest.raises(TableError, match=said):
-        check_request(site, request_)
-
-
 @pytest.mark.slow
 def test_an_update_learns_what_became_of_jobs_that_waited(jobs: pd.DataFrame) -> None:
     """Jobs pending when the model was trained are followed; the mixture after an update knows what became of them."""
@@ -233,22 +216,6 @@ def test_a_log_that_only_tells_the_end_of_a_waiting_job_is_welcome(jobs: pd.Data
     assert later.history["start_time"].isna().tolist() == [*[False] * 999, True]
     followed = later.model.mixture.jobs  # type: ignore[union-attr]
     assert (followed.left == UNKNOWN).sum() == 1
-
-
-@pytest.mark.slow
-def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None:
-    """Each split and method has a row per deadline, with the naive guesses beside, and ours beats zero."""
-    found = evaluate(jobs, ["chronological", "random"], settings=QUICK, k=3)
-    rows = pd.DataFrame(found.rows)
-    assert set(rows["split"]) == {"chronological", "random", "random-bursts"}
-    assert {"procure", "kmeans-gbt", "gbt", "rival", *NAIVE} == set(rows["method"])
-    assert (rows.groupby(["split", "method"]).size() == 5).all()
-    mae = rows[rows["split"] == "chronological"].groupby("method")["mae"].first()
-    assert mae["procure"] < mae["mean"]
-    assert rows.groupby(["split", "method"])["pinball"].first().notna().all()
-    assert "coverage_90_by_burst" in rows
-    words = verdict(found).splitlines()[0]
-    assert words.startswith("chronological: procure's pinball loss is")
 
 
 def test_few_bursts_make_no_winner() -> None:

@@ -1,35 +1,29 @@
 """The ranking, its confirmation by simulation, and the commands and report built on it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
-from small_study import offered, run
+from small_study import offered, quote_table, run
 
 import procure
 from procure.errors import ArgumentError
 from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.crossfit import ConformalErrors
+from procure.recommender.notes import about_results
 from procure.recommender.rank import confirm_list, ranking_table
 from procure.recommender.recommendation import budget_by_category, counts_of, servers_by_type
 from procure.recommender.values import MEAN_WAIT, Criteria, PackageValues
 from procure.sweep import trial
+from procure.sweep.results import StudyResults, load_results
+from procure.tables import write
+from procure.workload import generate
 
-QUOTES = pd.DataFrame(
-    {
-        "name": ["A", "G"],
-        "category": ["compute", "gpu"],
-        "cpus": [8, 4],
-        "mem_gb": [32.0, 64.0],
-        "gpus": [0, 2],
-        "price_usd": [100.0, 300.0],
-    }
-)
+QUOTES = quote_table(name=["A", "G"], category=["compute", "gpu"], price_usd=[100.0, 300.0])
 
 
 def make_case(wait: list[float], left_out: list[int] | None = None, price: list[float] | None = None) -> WorkloadWaits:
@@ -40,14 +34,18 @@ def make_case(wait: list[float], left_out: list[int] | None = None, price: list[
     return WorkloadWaits("day", table, np.array(left_out or [0] * n), np.array(wait, dtype=float), 10)
 
 
+def guessed(case: WorkloadWaits, guess) -> PackageValues:
+    """What is known of one workload's packages: simulated waits, and a model's guesses."""
+    values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
+    errors = ConformalErrors(np.zeros(3), np.array([0.5, 1.0, 2.0]))
+    model = Predicted(np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, errors)
+    assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
+    return values
+
+
 def confirmed(case: WorkloadWaits, guess: list[float], k: int, simulate=None):
     """Rank one workload's packages by waits, simulated or guessed, and confirm the first k."""
-    values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
-    errors = np.array([0.5, 1.0, 2.0])
-    model = Predicted(
-        np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, ConformalErrors(np.zeros(3), errors)
-    )
-    assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
+    values = guessed(case, guess)
     looked_up = None if simulate is None else lambda rows: {"mean_wait_time": simulate(rows)[None, :]}
     values.simulate = looked_up
     confirm_list(values, Criteria(), k)
@@ -167,43 +165,34 @@ def test_evaluate_against_a_wider_truth(swept):
     assert json.loads(run("evaluate", swept, "--truth", table, "--format", "json").stdout) == rows
 
 
-@pytest.mark.slow
-def test_recommend_is_a_function_of_the_library(swept):
-    """From a path, a study or its results: the same list as the command's, which says itself as text and HTML."""
-    r = procure.recommend(swept, k=3)
-    rows = json.loads(run("recommend", swept, "--format", "json").stdout)
-    assert r.ranking["package_id"].tolist()[:3] == [row["package_id"] for row in rows]
-    assert len(r.ranking) > 50 and r.confirmed and r.front is None and r.k == 3
-    assert r.models[0].what == "mean-wait" and r.confidence.unit == "bursts of jobs"
-    text = r.summary()
-    assert all(row["package_id"] in text for row in rows) and all(line in text for line in r.notes)
-    assert "<table" in r._repr_html_() and rows[0]["package_id"] in r._repr_html_()
-    results = procure.load_results(procure.load_study(swept))
-    notes: list[str] = []
-    same = procure.recommend(results, k=3, resamples=0, note=notes.append)
-    assert same.ranking.equals(r.ranking) and same.confidence.unit == "nothing"
-    front = procure.recommend(results, pareto=["wait", "price"])
-    assert front.front["knee"].sum() == 1 and front.confidence is None and "no other beats" in front.summary()
-    assert front.ranking["objective_value"].head(3).tolist() == r.ranking["mean_wait_time"].head(3).tolist()
-
-
 @pytest.mark.parametrize(
-    ("argument", "given"),
+    ("function", "argument", "given"),
     [
-        ("k", {"k": 0}),
-        ("rule", {"rule": "best"}),
-        ("objective", {"objective": "p59-wait"}),
-        ("constraints", {"constraints": ["mean_wait<=1h", "mean_wait>=2h"]}),
-        ("pareto", {"pareto": "wait"}),
-        ("rule", {"pareto": "wait,cost", "rule": "published"}),
-        ("policy", {"policy": "fcfs"}),
-        ("workload", {"workload": "night"}),
-        ("resamples", {"resamples": -1}),
+        ("recommend", "k", {"k": 0}),
+        ("recommend", "rule", {"rule": "best"}),
+        ("recommend", "objective", {"objective": "p59-wait"}),
+        ("recommend", "constraints", {"constraints": ["mean_wait<=1h", "mean_wait>=2h"]}),
+        ("recommend", "pareto", {"pareto": "wait"}),
+        ("recommend", "rule", {"pareto": "wait,cost", "rule": "published"}),
+        ("recommend", "policy", {"policy": "fcfs"}),
+        ("recommend", "workload", {"workload": "night"}),
+        ("recommend", "resamples", {"resamples": -1}),
+        ("report", "policy", {"policy": "bestfit"}),
+        ("evaluate", "feature_set", {"feature_set": "total"}),
+        ("evaluate", "rule", {"rule": "best"}),
+        ("train", "feature_set", {"feature_set": "total"}),
+        ("what_if", "growth", {"growth": -1.0}),
+        ("what_if", "growth", {"growth": 2000.0}),
+        ("what_if", "gpu_share", {"gpu_share": "2"}),
+        ("what_if", "growth", {}),
+        ("what_if", "package", {"package": "X=1", "growth": 2.0}),
     ],
 )
-def test_a_wrong_argument_of_recommend_names_itself(swept, argument, given):
+def test_a_wrong_argument_names_itself(swept, function, argument, given):
+    if function == "what_if":
+        given = {"package": procure.load_plan(procure.load_study(swept)).packages["package_id"].iloc[0]} | given
     with pytest.raises(ArgumentError) as raised:
-        procure.recommend(swept, **given)
+        getattr(procure, function)(swept, **given)
     assert raised.value.argument == argument
 
 
@@ -227,3 +216,112 @@ def test_results_in_a_folder_that_cannot_be_written_to_are_used(swept, monkeypat
     after = procure.recommend(swept, k=3, verify=False, constraints=["price_usd<=1000000"])
     assert after.ranking.equals(before.ranking)
     assert procure.evaluate(swept).hits.equals(judged.hits)
+
+
+SPARSE = """name = "{name}"
+quotes = "quotes.csv"
+[packages]
+rules = "published"
+budget_usd = 60_000
+{rules}
+[[workloads]]
+name = "day"
+{jobs}
+[sweep]
+sample = {sample}
+[recommend]
+k = 3
+"""
+DAY = "generate = { seed = 3, n_jobs = 200 }"
+
+
+def sparse_study(folder: Path, sample: int, jobs: str = DAY, rules: str = "") -> Path:
+    return offered(folder, SPARSE.format(name="s", sample=sample, jobs=jobs, rules=rules))
+
+
+def told(*arguments: object) -> tuple[list[dict[str, object]], str]:
+    done = run(*arguments, "--format", "json")
+    return json.loads(done.stdout), done.stderr
+
+
+def all_four(path: Path) -> tuple[list[dict[str, object]], str]:
+    """Run every command that reads a swept study; give what recommend prints."""
+    run("train", path)
+    rows, _ = told("evaluate", path)
+    assert {"random", "cheapest-per-cpu"} <= {row["model"] for row in rows}
+    run("report", path)
+    return told("recommend", path)
+
+
+FEW = "fixed_cost_usd = 22_000\ntypes = { Small = { max_count = 0 } }"
+
+
+@pytest.mark.slow
+def test_a_handful_of_packages_all_simulated_need_no_model(tmp_path):
+    """Every package is simulated, fewer than ten of them: all four commands work, by simulated waits."""
+    path = sparse_study(tmp_path, 1, rules=FEW)
+    rows, err = all_four(path)
+    assert all(row["simulated"] for row in rows)
+    assert "needs no model" in err and "all are simulated" in err and "--method model" not in err
+    text = (tmp_path / "results/s/report.html").read_text()
+    assert "There is no model here: " in text and "so there is none" in text
+
+
+@pytest.mark.slow
+def test_too_few_to_learn_from_are_simulated_instead(tmp_path):
+    """One package in nine was swept: the others are simulated, and the list equals the exhaustive one."""
+    path = sparse_study(tmp_path, 9)
+    rows, _ = all_four(path)
+    assert all(row["simulated"] for row in rows)
+    whole, _ = told("recommend", sparse_study(tmp_path / "all", 1))
+    assert [r["package_id"] for r in rows] == [r["package_id"] for r in whole]
+    assert "sweep.sample" in str(run("recommend", path, "--no-verify", code=1).exception)
+
+
+@pytest.mark.slow
+def test_where_no_package_runs_every_job_all_are_ranked_and_it_is_said(tmp_path):
+    """One job asks for more memory than any server has: fewest jobs left out first, and the job is named."""
+    jobs = generate(3, 200)
+    jobs.loc[0, "mem_mb_per_node"] = 5_000_000
+    write(jobs, tmp_path / "jobs.parquet")
+    path = sparse_study(tmp_path, 2, jobs='jobs = "jobs.parquet"')
+    rows, err = all_four(path)
+    assert "no package runs every job; every package leaves out 1 of 200" in err
+    assert "5,000.0 GB" in err
+    order = [(row["jobs_left_out"], row["mean_wait_time"], row["price_usd"]) for row in rows]
+    assert order == sorted(order) and order[0][0] >= 1
+    page = (tmp_path / "results/s/report.html").read_text()
+    assert "No package runs every job" in page and ">nan<" not in page.lower()
+
+
+@pytest.mark.slow
+def test_a_failed_confirming_run_stays_predicted_and_is_counted(tmp_path, monkeypatch):
+    """The run of the favourite fails: no abort, the package is marked, the reason is told."""
+    path = sparse_study(tmp_path, 2)
+    true_run, broken = trial.simulate_rows, {}
+
+    def break_first(bench, ids, counts):
+        made, seconds = true_run(bench, ids, counts)
+        if ids[0] != broken.setdefault("id", ids[0]):
+            return made, seconds
+        rows = made.to_pandas()
+        rows.loc[rows.index[0], ["status", "reason", "mean_wait_time"]] = ["failed", "out of luck", np.nan]
+        return pa.Table.from_pandas(rows, made.schema, preserve_index=False), seconds
+
+    monkeypatch.setattr(trial, "simulate_rows", break_first)
+    rows, err = told("recommend", path, "-k", "500")
+    assert sum(not row["simulated"] for row in rows) >= 1
+    assert "1 confirming run failed" in err and "out of luck" in err
+    assert "they could not be confirmed" in err and "--no-verify" not in err
+
+
+def test_failed_runs_of_the_sweep_are_counted_with_a_reason(tmp_path):
+    """The count comes from the folder, the reason from the first failed row."""
+    loaded = load_results(sparse_study(tmp_path, 4))
+    rows = loaded.results.copy()
+    rows.loc[0, ["status", "reason"]] = ["failed", "out of luck"]
+    counts = {"n_missing": 0, "n_runs_planned": 9, "n_failed": 1, "n_beyond_plan": 0}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("procure.recommender.notes.verify", lambda plan: (counts, []))
+        (line,) = about_results(StudyResults(loaded.plan, loaded.policy, rows, loaded.cases))
+    assert line.startswith("1 run of the sweep failed") and line.endswith(": out of luck")

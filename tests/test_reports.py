@@ -1,15 +1,18 @@
 """The reports: one base template, names that are no markup, and what a library user gets of them."""
 
-from __future__ import annotations
-
 import json
 import re
+import threading
+import time
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import quote, urlencode
+from urllib.request import Request, urlopen
 
 import numpy as np
-import pandas as pd
 import pytest
 from conftest import ROOT
 from policy_cases import pool_case
@@ -18,15 +21,12 @@ from small_study import swept
 import procure
 from procure.comparison import compare
 from procure.comparison.report import write_report as write_comparison
-from procure.errors import ArgumentError
-from procure.evaluation.many_days import Days
-from procure.explanation.bottleneck import Bottleneck
-from procure.page.html import render
+from procure.errors import ArgumentError, TableError
+from procure.page.html import as_json
 from procure.page.vega import library, still
-from procure.reports import sections
+from procure.reports.explore import Explorer, serve
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
-from procure.sweep.results import load_results
 from procure.text import duration
 
 HOSTILE = "<script>alert(1)</script>"
@@ -100,25 +100,11 @@ def test_jobs_of_the_warm_up_count_nowhere(reports: dict[str, str]):
     assert sum(map(int, sizes)) == counted
 
 
-def test_all_reports_extend_one_base_template(reports: dict[str, str]):
-    """All pages begin with the same head but for title and width; only one template holds a document."""
-    heads = {
-        re.sub(
-            r"<title>.*?</title>|max-width: \d+rem; margin: 0 auto|; script-src 'sha256-[^']*'",
-            "",
-            text.split("</style>")[0],
-        )
-        for text in reports.values()
-    }
-    assert len(heads) == 1
+def test_no_template_takes_a_text_as_markup():
+    """One template alone holds a document, so that every report has its head and its policy."""
     rooms = [path for path in (ROOT / "procure").rglob("*.html") if path.parent.name != "serve"]  # a page, no report
-    templates = {path.name: path.read_text() for path in rooms}
-    assert [name for name, text in templates.items() if "<html" in text] == ["base.html"]
-    assert not [name for name, text in templates.items() if re.search(r"\|\s*safe\b", text)]
-    pages = [path for path in (ROOT / "procure").rglob("*.html") if 'extends "base.html"' in path.read_text()]
-    assert {path.parent.name for path in pages} == {
-        "comparison", "reports",
-    }  # fmt: skip
+    assert [path.name for path in rooms if "<html" in path.read_text()] == ["base.html"]
+    assert not [path.name for path in rooms if re.search(r"\|\s*safe\b", path.read_text())]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -139,31 +125,10 @@ def test_everybody_can_read_every_report(reports: dict[str, str], name: str):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_report_leads_from_its_claims_to_their_evidence(reports: dict[str, str], name: str):
-    """More than three sections have contents in their order; each link leads to a section that is there."""
+    """Each link leads to a section that is there."""
     text = bare(reports[name])
-    sections = re.findall(r'<section id="([^"]+)">\s*<h2>(.*?)</h2>', text)
     targets = re.findall(r'<a[^>]* href="#([^"]+)"', text)
     assert targets and set(targets) <= set(re.findall(r'<section id="([^"]+)"', text))
-    listed = re.findall(r'<li><a href="#([^"]+)">(.*?)</a></li>', text)
-    if name == "purchase":
-        sections = [one for one in sections if one[0] not in ("limits", "bill", "list")]
-    assert listed == (sections if len(sections) > 3 else [])
-    if name != "purchase":
-        claims = re.findall(r"<p[^>]*>", text[text.index('<div class="answer">') : text.index("</section>")])
-        assert len(re.findall(r'class="see"', text)) == len(claims) > 0
-
-
-def test_sections_escape_workload_names():
-    """The names of days stand in figures, captions and lists; none of them is markup or a formula."""
-    wait = np.array([np.arange(30.0), np.arange(30.0) ** 2])
-    two = Days((HOSTILE, "$day$"), wait, wait >= 0, np.ones(2), np.full(wait.shape, 9.0))
-    assert "<script" not in sections.days(two)
-    seconds = dict.fromkeys(("cpus", "memory", "gpus", "gpu_type", "policy"), 5.0)
-    moments, cumulative = np.array([0, 10]), np.array([[0.0] * 5, [5.0] * 5])
-    bottleneck = Bottleneck(seconds, 0.0, moments, cumulative, pd.DataFrame(), 0)
-    page = render(Path(sections.__file__).with_name("why.html"), why=[HOSTILE], against=[], marginal=[],
-                  lacked={HOSTILE: sections.lacked(bottleneck, HOSTILE)})  # fmt: skip
-    assert "<script" not in page and page.count("&lt;script&gt;") == 3
 
 
 def test_the_ids_of_a_figure_are_safe_whatever_it_is_named():
@@ -174,38 +139,99 @@ def test_the_ids_of_a_figure_are_safe_whatever_it_is_named():
     assert set(re.findall(r'\bid="(figure-[0-9a-f]{8})-', text)) and "onload" not in text
 
 
-@pytest.mark.slow
-def test_a_library_user_gets_the_report_and_what_it_was_made_from(tmp_path: Path):
-    """`procure.report` takes results, writes one file and returns the recommendation, evaluation and explanations."""
-    results = load_results(swept(), search=True)
-    report = procure.report(results, tmp_path / "r.html", k=4, verify=False)
-    assert report.path == tmp_path / "r.html" and report.path.read_text() == report.html
-    first = report.recommendation.ranking["package_id"].iloc[0]
-    assert report.explanations[0].package_id == first and len(report.explanations) == 2
-    assert set(report.evaluation["model"]) >= {"xgboost", "random", "cheapest-per-cpu"}
-    assert first in report.summary() and str(report.path) in report.summary()
-    assert f"procure report {swept()} -k 4 --no-verify" in report.html
-    with pytest.raises(ArgumentError) as refused:
-        procure.report(swept(), policy="bestfit")
-    assert refused.value.argument == "policy"
+@pytest.fixture(scope="module")
+def explorer() -> Explorer:
+    return Explorer(swept())
 
 
-@pytest.mark.slow
-def test_a_library_user_gets_the_evaluation():
-    """Each workload is judged by itself, or with a threshold all together; a wrong argument is named."""
-    results = load_results(swept(2))
-    apart = procure.evaluate(results)
-    assert apart.hits["workload"].unique().tolist() == ["day-1", "day-2"] and apart.sweep is None
-    text = apart.summary()
-    assert "small, day-2: hits are the best 5%" in text and "rank correlation" in text
-    assert apart._repr_html_().count("<table") == 2
-    together = procure.evaluate(results, hit_threshold=[0, 1], feature_set="totals")
-    assert set(together.hits["threshold"]) == {0, 1} and together.choices is not None
-    assert {"day day-1", "normalised"} <= set(together.hits["model"])
-    assert "on more than 0 of 2 days" in together.summary()
-    for argument, wrong in {"feature_set": {"feature_set": "total"}, "rule": {"rule": "best"}}.items():
-        with pytest.raises(ArgumentError) as refused:
-            procure.evaluate(results, **wrong)
-        assert refused.value.argument == argument
-    with pytest.raises(ArgumentError, match="hits over days need several"):
-        procure.evaluate(swept(), hit_threshold=0)
+@pytest.fixture(scope="module")
+def address(explorer: Explorer) -> Iterator[str]:
+    """A server of its own, as a user starts it."""
+    opened: list[str] = []
+    threading.Thread(target=serve, args=(explorer, 0, opened.append), daemon=True).start()
+    end = time.monotonic() + 30
+    while not opened and time.monotonic() < end:
+        time.sleep(0.05)
+    yield opened[0]
+
+
+def asked(address: str, **query: str) -> dict:
+    with urlopen(f"{address}answer?{urlencode(query, quote_via=quote)}") as got:
+        return json.load(got)
+
+
+@pytest.mark.parametrize(
+    ("budget", "constraints"), [(None, []), (66_000, []), (None, ["total_gpus>=1"]), (67_000, ["mean_wait<=10d"]),
+     (None, ["usd_per_job<=1000"]), (None, ["energy_kwh_per_year<200MWh"])]
+)  # fmt: skip
+def test_what_is_typed_in_is_answered_as_the_library_does(explorer: Explorer, budget, constraints):
+    """As `ask` for less money, as the report without bounds; a bound keeps what was confirmed without it."""
+    ask = partial(procure.recommend, resamples=0) if budget is None else partial(procure.ask, budget=budget)
+    try:
+        told = ask(swept(), constraints=constraints, k=5)
+    except TableError as error:
+        with pytest.raises(TableError, match=re.escape(str(error)[:40])):
+            explorer.answer(budget=budget, constraints=constraints, k=5)
+        return
+    answer = explorer.answer(budget=budget, constraints=constraints, k=5)
+    assert answer["n_packages"] == len(told.ranking)
+    assert answer["n_kept"] == (told.ranking["satisfies"].sum() if "satisfies" in told.ranking else len(told.ranking))
+    ids, listed = {one[0] for one in answer["packages"]}, [one["package_id"] for one in answer["list"]]
+    assert set(answer["guessed"]) <= ids and set(listed) <= ids
+    if budget is None and constraints:
+        return
+    top = told.ranking.head(told.k)
+    assert listed == top["package_id"].tolist()
+    assert [one["mean_wait_time"] for one in answer["list"]] == top["mean_wait_time"].tolist()
+
+
+def test_a_bound_on_the_price_is_a_budget(explorer: Explorer) -> None:
+    """Packages that use up less money are listed for it, as for `budget`."""
+    bound, budget = explorer.answer(constraints=["price_usd<=66,000"]), explorer.answer(budget=66_000)
+    assert [one["package_id"] for one in bound["list"]] == [one["package_id"] for one in budget["list"]]
+    assert bound["n_packages"] == budget["n_packages"]
+
+
+def test_what_is_learnt_is_answered_while_another_wait_is_being_learnt(monkeypatch):
+    """What `prepare` has learnt needs no model any more, and never waits for one that is being fitted."""
+    ours, known = Explorer(swept()), "memory_p95_wait<=10d"
+    ours.prepare()
+    monkeypatch.setattr("procure.reports.explore.learn_values", pytest.fail)
+    wanted = ours.answer(constraints=[known])
+    found: list[dict] = []
+    with ours._lock:
+        asking = threading.Thread(target=lambda: found.append(ours.answer(constraints=[known])), daemon=True)
+        asking.start()
+        asking.join(30)
+    assert list(map(as_json, found)) == [as_json(wanted)]
+
+
+def test_only_the_page_is_answered(address: str):
+    """Without the secret, or under another name of this machine, there is nothing."""
+    host = re.match(r"http://(127\.0\.0\.1:\d+)/[\w-]{20,}/$", address)[1]
+    with urlopen(address) as got:
+        page = got.read().decode()
+    assert "connect-src 'self'" in page and 'id="ask"' in page
+    for url, headers in ((f"http://{host}/", {}), (address, {"Host": "evil.example"}), (address + "../etc", {})):
+        with pytest.raises(HTTPError) as refused:
+            urlopen(Request(url, headers=headers))
+        assert refused.value.code in (403, 404)
+
+
+def test_bad_bounds_are_one_line(address: str):
+    """What cannot be read, and what nothing keeps, is said; the server goes on."""
+    for query in (
+        {"constraints": "mean_wait<=soon"},
+        {"budget": "-1"},
+        {"k": "0"},
+        {"constraints": "total_cpus>=1000000"},
+    ):
+        assert len(asked(address, **query)["error"]) > 10
+    assert "no job is of class gpu" in asked(address, constraints="gpu_p95_wait<=4h")["error"]
+    assert asked(address, k="2")["list"][0]["rank"] == 1
+
+
+def test_a_port_that_is_taken_is_said(explorer: Explorer, address: str):
+    port = int(address.split(":")[2].split("/")[0])
+    with pytest.raises(ArgumentError, match=f"{port} cannot be used"):
+        serve(explorer, port, print)

@@ -1,16 +1,16 @@
 """The search: what it asks for, when it ends, that it goes on where it was, and its command."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
+import small_study
 from small_study import search
 from sweep_lab import make_study, serial_results
 from typer.testing import CliRunner
@@ -22,10 +22,13 @@ from procure.explorer.candidates import Candidates, Observations, spread
 from procure.explorer.propose import METHODS, GaussianProcess, make_proposer
 from procure.explorer.run import Rules, SearchResult, run_rounds
 from procure.models import make_case, pool_workloads
+from procure.packages import PackageRules, expand_packages
 from procure.packages.space import make_space
+from procure.recommender import recommend
 from procure.schemas import RESULT
-from procure.study import load_study
-from procure.sweep import load_plan
+from procure.study import load_plan, load_study
+from procure.study.plan import with_smaller_packages
+from procure.sweep.trial import simulate_packages
 from procure.tables import read
 
 runner = CliRunner()
@@ -74,20 +77,6 @@ def test_a_method_spends_its_budget_never_asks_twice_and_wastes_nothing(
     assert done.ended == "budget"
     if method != "every-tenth":
         assert (known.left_out == 0).all()
-
-
-def test_the_model_finds_the_best_package_with_fewer_runs_than_chance(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    field = bench.field()
-    assert field.all is not None
-    best = formula(field.all).min()
-    least, chance = [], []
-    for seed in range(3):
-        known = Observations(bench.space)
-        run_rounds(known, field, make_proposer("model", field, seed, 110), bench.answer, Rules(110, stable_rounds=0))
-        least.append(known.value.min())
-        chance.append(formula(field.draw(110, np.random.default_rng(seed))).min())
-    assert np.median(least) == best and sum(chance) >= sum(least)
 
 
 def test_a_search_ends_when_the_list_is_stable_and_when_everything_is_simulated(tmp_path: Path) -> None:
@@ -199,17 +188,6 @@ def test_a_search_of_a_study_gives_what_the_sweep_gives_and_computes_nothing_aga
     assert waits.is_monotonic_increasing
 
 
-@pytest.mark.slow
-def test_what_the_sweep_has_simulated_is_known_and_free(tmp_path: Path) -> None:
-    path = make_study(tmp_path, budget="250_000", n_jobs="400", sample="7")
-    swept = set(serial_results(path)["package_id"])
-    done = found(path)
-    assert done.spent["n_from_sweep"] == len(swept)
-    own = read(load_study(path).folder / "search" / "results.parquet", RESULT)
-    assert len(own) == 120 and not swept & set(own["package_id"])
-    assert swept <= set(done.ranking["package_id"])
-
-
 @pytest.mark.parametrize("weight", [1.0, 0.004])
 def test_several_workloads_count_by_the_mean_over_all_jobs_by_weight(tmp_path: Path, weight: float) -> None:
     path = make_study(tmp_path, n_jobs="60")
@@ -241,11 +219,6 @@ def test_two_workers_give_what_one_process_gives(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(one.ranking, two.ranking)
 
 
-def test_an_unknown_farm_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="farm 'moon' is not known"):
-        found(make_study(tmp_path, n_jobs="60"), farm="moon")
-
-
 def test_a_share_of_packages_beyond_number_is_refused(tmp_path: Path, monkeypatch) -> None:
     """Where packages are too many to be listed, a share of them is no number of runs: no search without an end."""
     monkeypatch.setattr("procure.packages.space.Space.listed", lambda space: None)
@@ -253,7 +226,7 @@ def test_a_share_of_packages_beyond_number_is_refused(tmp_path: Path, monkeypatc
         search(make_study(tmp_path), share=0.01)
 
 
-def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:
+def test_a_bad_study_or_folder_is_one_error(tmp_path: Path, monkeypatch) -> None:
     path = make_study(tmp_path, n_jobs="60")
     path.write_text(path.read_text() + "[search]\nruns = 10\nshare = 1.1\n")
     with pytest.raises(TableError, match=r"search\.share: 1\.1 was given"):
@@ -264,6 +237,10 @@ def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:
     found(path, runs=10)
     make_study(tmp_path, n_jobs="61")
     with pytest.raises(TableError, match="holds results of other inputs: workload day changed"):
+        found(path, runs=10, seed=2)
+    refuse = Mock(side_effect=PermissionError(13, "Permission denied"))
+    monkeypatch.setattr("procure.explorer.oracle.tempfile.TemporaryFile", refuse)
+    with pytest.raises(TableError, match="Permission denied; give results a folder"):
         found(path, runs=10, seed=2)
 
 
@@ -305,12 +282,15 @@ def test_a_search_by_another_objective_under_a_constraint_finds_what_the_sweep_f
 
 
 @pytest.mark.slow
-def test_recommend_uses_what_a_search_has_simulated(tmp_path: Path) -> None:
-    """Packages that only the search has simulated count as simulated before."""
+def test_what_a_sweep_or_a_search_has_simulated_is_known_to_the_other_and_to_recommend(tmp_path: Path) -> None:
+    """What is swept costs a search nothing; packages that only the search has simulated count as simulated before."""
     path = make_study(tmp_path, budget="250_000", n_jobs="400", sample="7")
     swept = set(serial_results(path)["package_id"])
     before = procure.recommend(path, k=5, verify=False, resamples=0)
-    search(path, runs=120, stable_rounds=0)
+    done = search(path, runs=120, stable_rounds=0)
+    own = set(read(load_study(path).folder / "search" / "results.parquet", RESULT)["package_id"])
+    assert done.spent["n_from_sweep"] == len(swept) and len(own) == 120 and not swept & own
+    assert swept <= set(done.ranking["package_id"])
     after = procure.recommend(path, k=5, verify=False, resamples=0)
     simulated = set(after.ranking.loc[after.ranking["simulated"], "package_id"])
     assert len(simulated) == len(swept) + 120 and swept < simulated
@@ -333,12 +313,44 @@ def test_explain_and_what_if_work_after_a_search_alone(tmp_path: Path) -> None:
     assert len(procure.what_if(path, name, growth=1.1).table) == 2
 
 
-def test_a_folder_that_cannot_be_written_is_one_error(tmp_path, monkeypatch):
-    """What is simulated is kept, so a folder of one's own is needed."""
+@pytest.mark.slow
+def test_the_best_package_under_a_bound_is_found():
+    """It is the best of all that the bound buys, each simulated; none of them is in the study's own list."""
+    path = small_study.swept()
+    done = recommend(path, k=3, resamples=0, constraints="price_usd<=$60,000")
+    plan = load_plan(load_study(path))
+    rules = plan.study.packages.model_copy(update={"budget_usd": 60_000.0})
+    every = expand_packages(plan.quotes, rules)
+    runs = simulate_packages(plan, every[plan.types].to_numpy(np.int64), "day-1", "best-fit")
+    wait = runs["mean_wait_time"].where(runs["n_unrunnable"] == 0)
+    assert done.ranking["mean_wait_time"].iloc[0] == wait.min()
+    assert (done.ranking["price_usd"].head(3) <= 60_000).all()
+    assert plan.packages["price_usd"].min() > 60_000
+    assert load_plan(load_study(path)).fingerprint == done.results.plan.fingerprint  # the sweep is still its own
 
-    def refuse(*arguments, **options):
-        raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("procure.explorer.oracle.tempfile.TemporaryFile", refuse)
-    with pytest.raises(TableError, match="Permission denied; give results a folder"):
-        search(make_study(tmp_path), runs=40, seed=1)
+def test_a_search_puts_the_packages_that_keep_the_bounds_first(tmp_path):
+    """A bound that some keep: those come first, by the objective, and what is bounded stands in the rows."""
+    text = small_study.swept().read_text()
+    path = tmp_path / "small.toml"
+    path.write_text(text)
+    wait = search(path, runs=30, stable_rounds=0, objective="p95-wait").ranking["mean_wait_time"].median()
+    found = search(path, runs=30, stable_rounds=0, objective="p95-wait", constraints=[f"mean_wait<={wait:.3f}"])
+    kept = found.ranking["mean_wait_time"] <= wait
+    assert found.ranking["satisfies"].tolist() == kept.tolist() and kept.is_monotonic_decreasing
+    assert kept.any() and not kept.all()
+    assert found.ranking.loc[kept, "objective_value"].is_monotonic_increasing
+    assert found.records()[0]["constrained"] == {"mean_wait_time": found.ranking["mean_wait_time"].iloc[0]}
+
+
+def test_a_bound_on_the_price_is_of_the_servers_where_the_budget_is_for_the_whole_order(tmp_path):
+    """With tax within the budget, packages are listed up to the bound as far as the budget holds their tax, too."""
+    tax = "[costs]\ntax_percent = 25\nwithin_budget = true"
+    path = small_study.write_study(tmp_path / "s.toml", "generate = { seed = 1, n_jobs = 40 }", tax, budget=60_000)
+    plan = load_plan(load_study(path))
+    new = with_smaller_packages(plan, 40_000.0).packages.iloc[len(plan.packages) :]
+    plain = expand_packages(plan.quotes, PackageRules(rules="published", budget_usd=40_000.0))
+    plain = plain[plain["distinct"]]
+    keeps = plain[(plain["price_usd"] * 1.25 <= 60_000) & ~plain["package_id"].isin(plan.row_of.index)]
+    assert set(new["package_id"]) == set(keeps["package_id"]) and len(new) > 5
+    assert new["price_usd"].max() > 40_000 / 1.25

@@ -1,7 +1,5 @@
 """A space that is not enumerated holds exactly the packages that the enumeration lists."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

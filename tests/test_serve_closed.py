@@ -1,7 +1,5 @@
 """What is closed to jobs: drained nodes, reservations, limits of partitions; an answer knows of it."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

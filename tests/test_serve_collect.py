@@ -1,7 +1,5 @@
 """The collector: what it sees it keeps once, forecasts before the start, and judges as `queue evaluate` does."""
 
-from __future__ import annotations
-
 import stat
 import threading
 import time
@@ -186,52 +184,34 @@ def test_a_job_read_twice_is_one_job(tmp_path: Path) -> None:
     assert found["end_time"].to_list()[:2] == [300, 120]
 
 
-def test_a_job_that_gave_up_is_no_wait(tmp_path: Path) -> None:
-    """One cancelled in the queue is settled without a wait, and does not count for the coverage."""
+def test_a_job_that_gave_up_is_no_wait_and_a_late_forecast_is_not_judged(tmp_path: Path) -> None:
+    """One cancelled in the queue is settled without a wait; of five forecasts one counts for the coverage."""
     store = Store(tmp_path / "a.sqlite", writer=True)
-    about = {"partition": "p", "issued": 101, "source": "poll", "median": 10.0, "lower_50": 0.0, "upper_50": 20.0}
+    about = {"partition": "p", "issued": 101, "median": 10.0, "lower_50": 0.0, "upper_50": 20.0}
     about |= {"lower_90": 0.0, "upper_90": 60.0}
-    keys = pd.DataFrame({"job_id": ["1", "2", "3"], "submit_time": [100, 100, 100]})
-    store.put_forecasts(keys.assign(**about))
-    store.put_jobs(jobs_of(("1", 100, 150, None), ("2", 100, None, 120), ("3", 100, None, None)))
-    assert store.settle() == 2
-    assert store.rows("select wait, gave_up from forecasts order by job_id") == [(50, None), (None, 1), (None, None)]
-    assert ledger.counted(store, 0, 0, ())["counts"] == {"given": 3, "judged": 1, "late": 0, "gave_up": 1, "open": 1}
+    keys = pd.DataFrame({"job_id": ["1", "2", "3", "4", "5"], "submit_time": 100}).assign(**about)
+    store.put_forecasts(keys.assign(source=["poll"] * 3 + ["late", "poll"]))
+    store.put_jobs(jobs_of(("1", 100, 150, None), ("2", 100, None, 120), ("3", 100, None, None), ("4", 100, 900, None)))
+    assert store.settle() == 3
+    waits = [(50, None), (None, 1), (None, None), (800, None), (None, None)]
+    assert store.rows("select wait, gave_up from forecasts order by job_id") == waits
+    assert ledger.counted(store, 0, 0, ())["counts"] == {"given": 5, "judged": 1, "late": 1, "gave_up": 1, "open": 2}
     assert ledger.record(store)[0]["coverage_90"] == 1.0
-
-
-def test_a_late_forecast_is_not_judged(tmp_path: Path) -> None:
-    store = Store(tmp_path / "a.sqlite", writer=True)
-    keys = pd.DataFrame(
-        {"job_id": ["1"], "submit_time": [100], "source": ["late"], "lower_90": [0.0], "upper_90": [9.0]}
-    )
-    store.put_forecasts(keys)
-    store.put_jobs(jobs_of(("1", 100, 105, None)))
-    store.settle()
-    assert ledger.record(store)[0]["n"] == 0 and ledger.counted(store, 0, 0, ())["counts"]["late"] == 1
 
 
 def test_a_week_below_80_percent_is_said(tmp_path: Path) -> None:
     """The warning comes below 80 % of at least 30 jobs of a week; who waits beyond an interval was missed by it."""
     store = Store(tmp_path / "a.sqlite", writer=True)
+    put = "insert into forecasts (job_id, submit_time, source, lower_90, upper_90, wait) values (?, 1000, ?, 0, ?, ?)"
 
     def kept(n: int, inside: int) -> str | None:
         store.db.execute("delete from forecasts")
-        for row in range(n):
-            wait = 5 if row < inside else 50
-            store.db.execute(
-                "insert into forecasts (job_id, submit_time, source, lower_90, upper_90, wait) values "
-                "(?, 1000, 'poll', 0, 9, ?)",
-                (str(row), wait),
-            )
+        store.db.executemany(put, [(str(row), "poll", 9, 5 if row < inside else 50) for row in range(n)])
         return ledger.warning(store, 2000)
 
-    assert kept(40, 32) is None
     assert "78%" in str(kept(41, 32))
-    assert kept(29, 0) is None
-    assert kept(40, 40) is None
-    row = "insert into forecasts (job_id, submit_time, source, lower_90, upper_90) values (?, 1000, ?, 0, 600)"
-    store.db.executemany(row, [(f"waits {n}", "poll" if n < 60 else "late") for n in range(90)])
+    assert (kept(40, 32), kept(29, 0), kept(40, 40)) == (None, None, None)
+    store.db.executemany(put, [(f"waits {n}", "poll" if n < 60 else "late", 600, None) for n in range(90)])
     assert ledger.warning(store, 1600) is None
     assert "only 40%" in str(ledger.warning(store, 1601))
 

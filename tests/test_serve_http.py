@@ -1,7 +1,5 @@
 """The web side: answers equal the library's, and nobody gets what is not theirs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -61,12 +59,23 @@ def place(log: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Place:
     return place
 
 
-@pytest.fixture
-def app(place: Place) -> Any:
+def opened(place: Place) -> Any:
+    """Return a service's application that has looked once."""
     guard, live = application(place)
     live.refresh()
-    assert live.snapshot is not None
     return SimpleNamespace(guard=guard, live=live)
+
+
+@pytest.fixture
+def app(place: Place) -> Any:
+    return opened(place)
+
+
+@pytest.fixture
+def copied(place: Place, tmp_path: Path) -> Place:
+    for path in (place.database, place.model, place.queue):
+        shutil.copy(path, tmp_path)
+    return Place(tmp_path, place.service)
 
 
 def test_an_answer_is_the_librarys(app: Any) -> None:
@@ -175,10 +184,7 @@ def test_the_kernel_says_who_asks(app: Any) -> None:
 
 def test_a_header_is_believed_from_the_proxy_alone(place: Place) -> None:
     """With a proxy's account set, its processes name the user; a name given twice, or an odd one, is nobody."""
-    place = Place(place.folder, place.service.model_copy(update={"http": Http(proxy_user=ME)}))
-    guard, live = application(place)
-    live.refresh()
-    app = SimpleNamespace(guard=guard, live=live)
+    app = opened(Place(place.folder, place.service.model_copy(update={"http": Http(proxy_user=ME)})))
     assert ask_json(app, "/v1/pending", client=MINE, X_Remote_User="cleo")[1]["user"] == "cleo"
     assert ask_json(app, "/v1/pending", client=MINE)[0] == 403
     assert ask_json(app, "/v1/pending", client=MINE, X_Remote_User="UNI\\ann lee")[1]["user"] == "UNI\\ann lee"
@@ -187,7 +193,7 @@ def test_a_header_is_believed_from_the_proxy_alone(place: Place) -> None:
     other = over_socket(pwd.getpwnam("nobody").pw_uid)
     assert ask_json(app, "/v1/pending", client=other, X_Remote_User="cleo")[1]["user"] == "nobody"
     scope = {"client": MINE, "headers": [(b"x-remote-user", b"cleo"), (b"x-remote-user", b"ann")]}
-    assert guard.caller(scope).user == ""
+    assert app.guard.caller(scope).user == ""
 
 
 def test_a_caller_sees_own_jobs_only(app: Any) -> None:
@@ -208,21 +214,10 @@ def test_a_caller_sees_own_jobs_only(app: Any) -> None:
     assert ask_json(app, f"/v1/jobs/{mine}")[0] == 403
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        "/",
-        QUESTION,
-        "/v1/queue",
-        "/v1/honesty?days=0",
-        "/metrics",
-        "/ready",
-        "/health",
-        "/openapi.json",
-        "/v1/pending",
-        "/v1/advice?cpus=4&time=1h",
-    ],
-)
+ANSWERS = "/ /v1/queue /v1/honesty?days=0 /metrics /ready /health /openapi.json /v1/pending /v1/advice?cpus=4&time=1h"
+
+
+@pytest.mark.parametrize("target", [QUESTION, *ANSWERS.split()])
 def test_no_answer_names_another_user(app: Any, target: str) -> None:
     """Whatever is asked, no other user's name is in it, neither plain nor escaped."""
     for client in (MINE, ("127.0.0.1", 9)):
@@ -273,22 +268,19 @@ def test_the_record_is_counted_once_for_all_who_ask(app: Any, monkeypatch: pytes
     assert app.live.store not in stores
 
 
-def test_what_cannot_be_read_is_looked_at_again(place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_read_is_looked_at_again(place: Place, copied: Place, caplog: pytest.LogCaptureFixture) -> None:
     """A queue that is none stops nothing, and the next one is taken."""
-    for path in (place.database, place.model, place.queue):
-        shutil.copy(path, tmp_path)
-    mine = Place(tmp_path, place.service)
-    live = application(mine)[1]
-    pd.read_parquet(mine.queue).drop(columns="partition").to_parquet(mine.queue)
+    live = application(copied)[1]
+    pd.read_parquet(copied.queue).drop(columns="partition").to_parquet(copied.queue)
 
     async def run() -> None:
         following = asyncio.create_task(live.follow())
         await until(lambda: "KeyError" in caplog.text)
         stamped = dict(live.stamps)
-        shutil.copy(place.queue, mine.queue)
+        shutil.copy(place.queue, copied.queue)
         await until(lambda: live.snapshot is not None)
         following.cancel()
-        assert mine.queue not in stamped
+        assert copied.queue not in stamped
 
     async def until(what: Callable[[], bool]) -> None:
         for _ in range(200):
@@ -312,24 +304,16 @@ def test_a_failure_is_500_without_its_reason(
 
 def test_before_the_first_look_nothing_is_claimed(tmp_path: Path) -> None:
     """A service that has seen nothing says so with 503, its page too, and is healthy."""
-    guard, live = application(make_place(tmp_path))
-    live.refresh()
-    app = SimpleNamespace(guard=guard, live=live)
+    app = opened(make_place(tmp_path))
     assert ask(app, "/ready")[0] == 503 and ask(app, QUESTION)[0] == 503 and ask(app, "/health")[0] == 200
     assert "No question can be answered yet" in ask(app, "/")[2].decode()
     assert ask(app, "/metrics")[0] == 200 == ask(app, "/health", method="HEAD")[0]
 
 
-def test_a_database_that_is_deleted_is_said(place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_database_that_is_deleted_is_said(copied: Place, caplog: pytest.LogCaptureFixture) -> None:
     """What is kept goes nowhere then: `/ready` says so, and the collector's log once; questions are answered."""
-    for path in (place.database, place.model, place.queue):
-        shutil.copy(path, tmp_path)
-    mine, stop = Place(tmp_path, place.service), threading.Event()
-    guard, live = application(mine)
-    live.refresh()
-    app = SimpleNamespace(guard=guard, live=live)
-    collector = hurried(Collector(mine))
-    mine.database.unlink()
+    app, collector, stop = opened(copied), hurried(Collector(copied)), threading.Event()
+    copied.database.unlink()
     assert "was deleted" in str(ask_json(app, "/ready")[1]["problems"]) and ask(app, QUESTION)[0] == 200
     tick, looks = collector.tick, []
     collector.tick = lambda: (looks.append(1), len(looks) > 2 and stop.set(), tick())  # type: ignore[method-assign]
@@ -340,10 +324,7 @@ def test_a_database_that_is_deleted_is_said(place: Place, tmp_path: Path, caplog
 
 def test_a_hidden_partition_is_unknown_to_who_has_no_job_there(place: Place, log: pd.DataFrame) -> None:
     """It is in no totals and no suggestion; who has jobs there is answered."""
-    mine = Place(place.folder, place.service.model_copy(update={"hide": ("long",)}))
-    guard, live = application(mine)
-    live.refresh()
-    app = SimpleNamespace(guard=guard, live=live)
+    app = opened(Place(place.folder, place.service.model_copy(update={"hide": ("long",)})))
     for target in ("/v1/queue", "/v1/honesty?days=0", "/metrics", "/"):
         status, _, body = ask(app, target)
         assert status == 200 and not re.search(r"\"long\"|>long<", body.decode()), target

@@ -1,7 +1,5 @@
 """The service as a process: its sockets, its client, its end by kill -9, and another account."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -308,15 +306,6 @@ def test_killed_it_goes_on_where_it_was(running: Running) -> None:
     assert rows
     for name, wait in rows:
         assert wait == log.loc[name, "start_time"] - log.loc[name, "submit_time"]
-
-
-@pytest.mark.slow
-def test_a_second_service_is_refused(running: Running) -> None:
-    """One sentence, exit code 1, and the first goes on."""
-    command = [*PROCURE, "serve", "run", "--config", running.folder / "config.toml"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and "another collector" in done.stderr and "Traceback" not in done.stderr
-    assert running.get("/health")[0] == 200
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """The collector on a real Slurm: what waits, runs and has ended is kept, each job once."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """A site is read from Slurm's files, and policy slurm starts jobs as its slow twin does."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -376,19 +374,8 @@ def two_tiers(folder: Path, mode: str, jobs: dict, grace: int = 0) -> pd.DataFra
 )
 def test_a_job_that_gives_way_is_left_its_grace_time(mode, run_time, ends, tmp_path):
     """It goes on for 40 s at least, until limits are looked at; if it ends before, nothing ends it."""
-    found = two_tiers(
-        tmp_path,
-        mode,
-        {
-            "job_id": ["low", "high"],
-            "partition": ["low", "high"],
-            "submit_time": [0, 10],
-            "run_time": [run_time, 20],
-            "cpus_per_node": [8, 8],
-            "mem_mb_per_node": [0, 0],
-        },
-        grace=40,
-    )
+    jobs = {"job_id": ["low", "high"], "partition": ["low", "high"], "submit_time": [0, 10], "run_time": [run_time, 20]}
+    found = two_tiers(tmp_path, mode, jobs | {"cpus_per_node": 8, "mem_mb_per_node": 0}, grace=40)
     began = found["start_time"]["high"]
     assert (began < 50) if run_time < 50 else (50 <= began <= 10 + 40 + 31)
     assert found["ended_by"]["low"] == ends and found["restarts"]["low"] == (mode == "requeue")
@@ -425,20 +412,26 @@ def test_backfill_wants_all_nodes_of_every_group_that_a_constraint_counts(tmp_pa
     assert start["three"] < start["b"] <= start["wide"]
 
 
+def commanded(procure, folder: Path, site: Site, nodes: dict, jobs: dict) -> tuple[pd.DataFrame, str, str]:
+    """Run `procure simulate --site` on jobs of a node and 120 s; return the schedule, what was said, and figures."""
+    write_site(site, pd.DataFrame({"mem_mb": 100} | nodes), folder / "site")
+    usual = {"requested_time": 120, "n_nodes": 1, "mem_mb_per_node": 0}
+    pd.DataFrame(usual | jobs).to_csv(folder / "jobs.csv", index=False)
+    given = ("--jobs", folder / "jobs.csv", "--site", folder / "site", "--schedule", folder / "s.csv")
+    code, out, err = procure("simulate", *given, "--format", "json")
+    assert code == 0
+    return pd.read_csv(folder / "s.csv", keep_default_na=False), err, out
+
+
 def test_counts_of_features_below_and_above_the_nodes_asked_for(procure, tmp_path):
     """What is not counted may be any node; who counts more nodes than he asks for, or than there are, is set aside."""
-    nodes = pd.DataFrame({"node_id": ["n1", "n2", "n3"], "cpus": 4, "mem_mb": 100, "features": ["x", "y", "x,y"]})
-    write_site(Site(partitions=(Partition(name="p", nodes="ALL", default=True),)), nodes, tmp_path / "site")
+    site = Site(partitions=(Partition(name="p", nodes="ALL", default=True),))
+    nodes = {"node_id": ["n1", "n2", "n3"], "cpus": 4, "features": ["x", "y", "x,y"]}
     asked = {"one": (1, "[x*1&y*1]"), "two": (2, "[x*1&y*1]"), "three": (3, "[x*1&y*1]"), "many": (4, "[x*2&y*2]")}
     n_nodes, texts = zip(*asked.values(), strict=True)
-    rows = {"job_id": list(asked), "n_nodes": n_nodes, "constraint": texts}
-    jobs = pd.DataFrame(rows).assign(submit_time=0, run_time=10, requested_time=60, cpus_per_node=1, mem_mb_per_node=0)
-    jobs.to_csv(tmp_path / "jobs.csv", index=False)
-    code, _, err = procure(
-        "simulate", "--jobs", tmp_path / "jobs.csv", "--site", tmp_path / "site", "--schedule", tmp_path / "s.csv"
-    )
-    assert code == 0
-    found = pd.read_csv(tmp_path / "s.csv", keep_default_na=False).set_index("job_id")["node_ids"]
+    jobs = {"job_id": list(asked), "n_nodes": n_nodes, "constraint": texts, "submit_time": 0, "run_time": 10}
+    schedule, err, _ = commanded(procure, tmp_path, site, nodes, jobs | {"cpus_per_node": 1})
+    found = schedule.set_index("job_id")["node_ids"]
     assert found["three"] == "n1,n2,n3" and found["two"] and not found["one"] and not found["many"]
     assert "1 job set aside: its constraint counts more nodes than it asks for (one)" in err
     assert "1 job set aside: no nodes of its partition and constraint hold it (many)" in err
@@ -453,16 +446,9 @@ def test_a_job_gives_way_and_waits_again_or_is_over(mode, starts, procure, tmp_p
         preemption=Preemption(type="qos", mode=mode),
         latency=Latency(clock=-2.5),
     )
-    nodes = pd.DataFrame({"node_id": ["n1"], "cpus": 4, "mem_mb": 100})
-    write_site(site, nodes, tmp_path / "site")
-    rows = {"job_id": ["low", "high"], "submit_time": [0, 41], "run_time": [100, 50], "qos": ["normal", "high"]}
-    jobs = pd.DataFrame(rows).assign(requested_time=120, n_nodes=1, cpus_per_node=4, mem_mb_per_node=0)
-    jobs.to_csv(tmp_path / "jobs.csv", index=False)
-    code, _, err = procure(
-        "simulate", "--jobs", tmp_path / "jobs.csv", "--site", tmp_path / "site", "--schedule", tmp_path / "s.csv"
-    )
-    assert code == 0
-    found = pd.read_csv(tmp_path / "s.csv", keep_default_na=False)
+    jobs = {"job_id": ["low", "high"], "submit_time": [0, 41], "run_time": [100, 50], "qos": ["normal", "high"]}
+    nodes = {"node_id": ["n1"], "cpus": 4}
+    found, err, _ = commanded(procure, tmp_path, site, nodes, jobs | {"cpus_per_node": 4})
     again = mode == "requeue"
     assert found["start_time"].tolist() == starts
     assert found["end_time"].tolist() == [277 if again else 41, 91]
@@ -485,16 +471,9 @@ def test_a_node_that_goes_down_ends_what_runs_on_it(requeue, start, end, procure
             NodeEvent(nodes="n3", start=begin + 20, end=begin + 60),
         ),
     )
-    nodes = pd.DataFrame({"node_id": ["n1", "n2", "n3"], "cpus": 4, "mem_mb": 100})
-    write_site(site, nodes, tmp_path / "site")
-    rows = {"job_id": ["wide", "narrow"], "submit_time": begin, "run_time": 100, "n_nodes": [2, 1]}
-    jobs = pd.DataFrame(rows).assign(requested_time=120, cpus_per_node=4, mem_mb_per_node=0)
-    jobs.to_csv(tmp_path / "jobs.csv", index=False)
-    code, _, err = procure(
-        "simulate", "--jobs", tmp_path / "jobs.csv", "--site", tmp_path / "site", "--schedule", tmp_path / "s.csv"
-    )
-    assert code == 0
-    found = pd.read_csv(tmp_path / "s.csv", keep_default_na=False)
+    nodes = {"node_id": ["n1", "n2", "n3"], "cpus": 4}
+    jobs = {"job_id": ["wide", "narrow"], "submit_time": begin, "run_time": 100, "n_nodes": [2, 1], "cpus_per_node": 4}
+    found, err, _ = commanded(procure, tmp_path, site, nodes, jobs)
     assert (found["start_time"] - begin).tolist() == [start, 0] and (found["end_time"] - begin).tolist() == [end, 100]
     assert found["restarts"].tolist() == [int(requeue), 0]
     assert found["ended_by"].tolist() == ["" if requeue else "node_fail", ""]
@@ -507,20 +486,12 @@ def test_jobs_of_a_reservation_that_is_over_are_named(procure, tmp_path):
         partitions=(Partition(name="p", nodes="ALL", default=True),),
         reservations=(Reservation(name="course", start=0, end=100, nodes="n1"),),
     )
-    nodes = pd.DataFrame({"node_id": ["n1", "n2"], "cpus": 4, "mem_mb": 100})
-    write_site(site, nodes, tmp_path / "site")
-    rows = {"job_id": ["a", "b", "c", "late"], "submit_time": [0, 0, 5, 120], "run_time": [100, 50, 50, 50]}
-    jobs = pd.DataFrame(rows).assign(requested_time=120, n_nodes=1, cpus_per_node=4, mem_mb_per_node=0)
-    jobs.assign(reservation=["course", "course", "", "course"]).to_csv(tmp_path / "jobs.csv", index=False)
-    code, out, err = procure(
-        "simulate", "--jobs", tmp_path / "jobs.csv", "--site", tmp_path / "site", "--schedule",
-        tmp_path / "schedule.csv", "--format", "json",
-    )  # fmt: skip
-    assert code == 0
+    jobs = {"job_id": ["a", "b", "c", "late"], "submit_time": [0, 0, 5, 120], "run_time": [100, 50, 50, 50]}
+    jobs |= {"reservation": ["course", "course", "", "course"], "cpus_per_node": 4}
+    found, err, out = commanded(procure, tmp_path, site, {"node_id": ["n1", "n2"], "cpus": 4}, jobs)
     assert "1 job set aside: reservation course was over before they could start (b)" in err
     assert "1 job set aside: reservation course was over when it was submitted (late)" in err
-    started = pd.read_csv(tmp_path / "schedule.csv").dropna(subset="start_time")
-    assert started["job_id"].tolist() == ["a", "c"]
+    assert found.loc[found["start_time"] != "", "job_id"].tolist() == ["a", "c"]
     assert json.loads(out)["n_unrunnable"] == 2
 
 
@@ -534,17 +505,11 @@ def test_a_limit_of_a_job_counts_the_whole_nodes_that_it_gets(procure, tmp_path,
         associations=(*users, Association(account="x", user="u", limits=Limits(max_tres_per_job={"cpu": bound}))),
         enforce=("associations", "limits"),
     )
-    write_site(site, pd.DataFrame({"node_id": ["n1", "n2"], "cpus": [4, 12], "mem_mb": 100}), tmp_path / "site")
-    rows = {"job_id": ["a", "b", "c"], "submit_time": [0, 0, 5], "run_time": [100, 50, 50], "user": ["u", "other", "u"]}
-    jobs = pd.DataFrame(rows).assign(requested_time=120, n_nodes=1, cpus_per_node=2, mem_mb_per_node=0, account="x")
-    jobs.to_csv(tmp_path / "jobs.csv", index=False)
-    code, _, err = procure(
-        "simulate", "--jobs", tmp_path / "jobs.csv", "--site", tmp_path / "site", "--schedule", tmp_path / "s.csv"
-    )
-    assert code == 0
+    jobs = {"job_id": ["a", "b", "c"], "submit_time": [0, 0, 5], "run_time": [100, 50, 50], "user": ["u", "other", "u"]}
+    jobs |= {"cpus_per_node": 2, "account": "x"}
+    schedule, err, _ = commanded(procure, tmp_path, site, {"node_id": ["n1", "n2"], "cpus": [4, 12]}, jobs)
     assert ("2 jobs set aside: limits leave no room for the whole nodes" in err) == (bound == 3)
-    found = pd.read_csv(tmp_path / "s.csv")["start_time"]
-    assert [None if pd.isna(start) else start for start in found] == starts
+    assert [None if start == "" else int(float(start)) for start in schedule["start_time"]] == starts
 
 
 @pytest.mark.parametrize("stop", [False, True])
@@ -591,14 +556,8 @@ def test_a_sweep_judges_packages_under_the_rules(tmp_path):
     """A package's waits in a sweep under policy slurm are those of one simulation of its nodes."""
     site = Site(partitions=(Partition(name="general", nodes="n1", default=True),))
     kept = pd.DataFrame({"node_id": ["n1"], "kind": ["node"], "cpus": 4, "mem_mb": 1000})
-    types = pd.DataFrame(
-        {
-            "node_id": ["ComputeNode-001", "Login-001"],
-            "kind": ["ComputeNode", "Login"],
-            "cpus": 8,
-            "mem_mb": 1000,
-        }
-    )
+    names = {"node_id": ["ComputeNode-001", "Login-001"], "kind": ["ComputeNode", "Login"]}
+    types = pd.DataFrame(names).assign(cpus=8, mem_mb=1000)
     write_site(site, check(kept, NODE), tmp_path)
     rows = {"job_id": [str(n) for n in range(20)], "submit_time": range(20), "run_time": 100}
     jobs = pd.DataFrame(rows).assign(requested_time=120, n_nodes=1, cpus_per_node=4, mem_mb_per_node=0)

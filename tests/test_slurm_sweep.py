@@ -1,7 +1,5 @@
 """Sweeps on a real Slurm: the four ways in, and what a queue does to workers."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -15,9 +13,11 @@ import pandas as pd
 import psutil
 import pytest
 from sweep_lab import (
+    ended,
     environment,
     finish,
     long_results,
+    long_sweep,
     make_long_study,
     parts,
     results,
@@ -26,7 +26,7 @@ from sweep_lab import (
     under_way,
     until,
 )
-from test_sweep_security import attack_addresses, listeners
+from test_sweep_security import attack, listeners
 
 from procure.study import load_study
 from procure.sweep.connect import job_name
@@ -59,8 +59,7 @@ def long() -> pd.DataFrame:
 
 def same(path: Path, expected: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(results(path), expected, check_exact=True)
-    code, said = finish(start("study", "status", path))
-    assert code == 0, said
+    ended(start("study", "status", path))
 
 
 def slurm_jobs(path: Path, *options: str) -> list[str]:
@@ -92,8 +91,7 @@ def submit(folder: Path, script: str, *arguments: object, **variables: str) -> N
 def test_farm_slurm(tmp_path, example):
     """Jobs submitted by the sweep itself give the serial table, and leave no keys."""
     path = make_example(tmp_path)
-    code, said = finish(start("sweep", path, *QUEUED))
-    assert code == 0, said
+    ended(start("sweep", path, *QUEUED))
     same(path, example)
     assert not [log for log in (load_study(path).folder / "logs").iterdir() if "PRIVATE KEY" in log.read_text()]
     no_jobs(path)
@@ -117,7 +115,7 @@ def test_nobody_else_can_use_any_listener_of_a_queued_farm(tmp_path, options):
         assert set(listeners(here)), "the scheduler"
         assert not options or {host for host, _ in found} == {"127.0.0.1"}, found
         print(f"{len(found)} listeners: {sorted(found)}")
-        assert attack_addresses(tmp_path, found) == []
+        assert attack(tmp_path, found) == []
         assert sweep.poll() is None
     finally:
         sweep.send_signal(signal.SIGINT)
@@ -147,12 +145,10 @@ def test_sbatch_shards(tmp_path, example):
     """shard.sbatch: an array without Dask; merge says what is missing until all shards ran."""
     path = make_example(tmp_path)
     submit(tmp_path, "shard.sbatch", "--array=1-3", "SCRIPT", path, PROCURE_SHARDS="4")
-    code, said = finish(start("study", "status", path, "--merge"))
-    assert code == 1
+    said = ended(start("study", "status", path, "--merge"), 1)
     assert "planned runs have no result" in said
     submit(tmp_path, "shard.sbatch", "--array=0", "--cpus-per-task=2", "SCRIPT", path, PROCURE_SHARDS="4")
-    code, said = finish(start("study", "status", path, "--merge"))
-    assert code == 0, said
+    ended(start("study", "status", path, "--merge"))
     same(path, example)
 
 
@@ -172,8 +168,7 @@ def test_running_dask_on_slurm(tmp_path, example):
         job = asked.stdout.strip()
         path = make_example(tmp_path)
         address = json.loads(file.read_text())["address"]
-        code, said = finish(start("sweep", path, "--farm", address, "--set", "farm.wait=60"))
-        assert code == 0, said
+        ended(start("sweep", path, "--farm", address, "--set", "farm.wait=60"))
         same(path, example)
     finally:
         subprocess.run(["scancel", job], check=True)
@@ -183,9 +178,7 @@ def test_running_dask_on_slurm(tmp_path, example):
 
 def test_cancelled_job_and_restarted_controller(tmp_path, long):
     """scancel of a worker's job, then slurmctld killed and started again: the sweep replaces and finishes."""
-    path = make_long_study(tmp_path)
-    sweep = start("sweep", path, *QUEUED, FAULT_SLEEP="0.1")
-    under_way(path, sweep)
+    path, sweep = long_sweep(tmp_path, *QUEUED, FAULT_SLEEP="0.1")
     before = slurm_jobs(path, "--states=RUNNING")
     subprocess.run(["scancel", before[0]], check=True)
     until(lambda: set(slurm_jobs(path)) - set(before), "a new job")
@@ -197,8 +190,7 @@ def test_cancelled_job_and_restarted_controller(tmp_path, long):
               "the controller's end")  # fmt: skip
         subprocess.run(["slurmctld"], cwd=Path(lab, "log"), check=True)
         until(lambda: subprocess.run(["sinfo"], capture_output=True).returncode == 0, "the controller")
-    code, said = finish(sweep)
-    assert code == 0, said
+    ended(sweep)
     same(path, long)
     no_jobs(path)
 
@@ -213,8 +205,7 @@ def test_limit_reached(tmp_path, long):
     while sweep.poll() is None and time.monotonic() < deadline:
         jobs |= set(slurm_jobs(path))
         time.sleep(1)
-    code, said = finish(sweep)
-    assert code == 0, said
+    ended(sweep)
     assert len(jobs) > 2
     same(path, long)
     no_jobs(path)
@@ -222,13 +213,10 @@ def test_limit_reached(tmp_path, long):
 
 def test_killed_driver_leaves_no_jobs(tmp_path, long):
     """kill −9 of the driver: its jobs end by themselves or with the next start, which finishes."""
-    path = make_long_study(tmp_path)
-    sweep = start("sweep", path, *QUEUED)
-    under_way(path, sweep)
+    path, sweep = long_sweep(tmp_path, *QUEUED)
     sweep.kill()
     sweep.communicate()
-    code, said = finish(start("sweep", path, *QUEUED))
-    assert code == 0, said
+    ended(start("sweep", path, *QUEUED))
     same(path, long)
     no_jobs(path)
 
@@ -236,14 +224,11 @@ def test_killed_driver_leaves_no_jobs(tmp_path, long):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_twice_leaves_no_jobs(tmp_path, number):
     """Ctrl-C or TERM, twice: no job of ours is left in Slurm's queue."""
-    path = make_long_study(tmp_path)
-    sweep = start("sweep", path, *QUEUED)
-    under_way(path, sweep)
+    path, sweep = long_sweep(tmp_path, *QUEUED)
     sweep.send_signal(number)
     time.sleep(0.3)
     sweep.send_signal(number)
-    code, said = finish(sweep, 90)
-    assert code == 130, said
+    ended(sweep, 130, 90)
     assert parts(path)
     no_jobs(path)
 
@@ -251,11 +236,9 @@ def test_interrupted_twice_leaves_no_jobs(tmp_path, number):
 def test_refused_job(tmp_path):
     """A job that Slurm refuses: its words at once, and nothing is left."""
     path = make_long_study(tmp_path)
-    code, said = finish(start("sweep", path, *QUEUED, "--set", "farm.account=nosuch"))
-    assert code == 1
+    said = ended(start("sweep", path, *QUEUED, "--set", "farm.account=nosuch"), 1)
     assert "Invalid account" in said
-    code, said = finish(start("sweep", path, *QUEUED, "--set", "farm.partition=nosuch"))
-    assert code == 1
+    said = ended(start("sweep", path, *QUEUED, "--set", "farm.partition=nosuch"), 1)
     assert "invalid partition" in said.lower()
 
 
@@ -264,7 +247,6 @@ def test_no_worker_comes(tmp_path):
     path = make_long_study(tmp_path)
     # Nobody's other jobs are disturbed: these ask for more time than the partition gives, and wait for ever.
     queued = [*QUEUED[:-1], "farm.walltime=200:00:00"]
-    code, said = finish(start("sweep", path, *queued, "--set", "farm.wait=5"), 90)
-    assert code == 1, said
+    said = ended(start("sweep", path, *queued, "--set", "farm.wait=5"), 1, 90)
     assert "PENDING (PartitionTimeLimit)" in said
     no_jobs(path)

@@ -1,7 +1,5 @@
 """Charts that hide no job, results that print as people read them, and arguments as people give them."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Study files: what loads, what is refused, and the whole list of what is wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib
@@ -9,15 +7,18 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from small_study import swept
 from sweep_lab import make_study
 from typer.testing import CliRunner
 
+import procure
 from procure.cli.study import app
 from procure.errors import ArgumentError, TableError
-from procure.study import Study, load_study
+from procure.recommender.values import criteria_of
+from procure.study import Study, load_plan, load_study
 from procure.study.check import check_study, plan_size
 from procure.study.init import study_text
-from procure.study.rules import sample_of
+from procure.study.rules import check_folds, check_threshold, sample_of
 from procure.study.workloads import Workload
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +32,11 @@ budget_usd = 100_000
 name = "day"
 generate = {{ seed = 1 }}
 """
+
+
+def days(n: int, jobs: str) -> str:
+    """So many workloads, and the beginning of another."""
+    return "".join(f'[[workloads]]\nname = "d{i}"\n{jobs}\n' for i in range(n)) + "[[workloads]]"
 
 
 def study_file(folder: Path, text: str) -> Path:
@@ -71,31 +77,34 @@ def test_document_is_plain_and_portable(tmp_path: Path) -> None:
 
 
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
-    """Unknown keys with the nearest legal ones, illegal values and missing files come in one error."""
+    """Unknown keys with the nearest legal ones, illegal values and missing files, in one error and in plain words."""
     text = """quotes = "nope.csv"
     nam = "x"
-    [packages]
-    budget_usd = -3
-    maxmal = true
-    [[workloads]]
-    name = "a"
-    generate = { sed = 1 }
-    [sweep]
-    sample = 0
+    name = "a b"
+    costs = 5
+    model = { feature_set = "net" }
+    sweep = { sample = 0, batch_size = "x" }
+    packages = { budget_usd = -3, maxmal = true }
+    workloads = [{ name = "a", generate = { sed = 1 } }]
     """
     with pytest.raises(TableError) as error:
         load_study(study_file(tmp_path, text))
     said = str(error.value)
-    assert "6 problems" in said
+    assert "10 problems" in said
     for part in [
         f"quotes: {tmp_path / 'nope.csv'}: no such file",
         "nam: unknown key; did you mean name?",
+        "name: 'a b' was given; letters, digits",
+        "costs: 5 was given; a table is needed",
+        "model.feature_set: 'net' was given; allowed: 'composition'",
+        "sweep.sample: 0 was given; at least 1 is needed",
+        "sweep.batch_size: 'x' was given; a whole number is needed",
         "packages.budget_usd: -3 was given",
         "packages.maxmal: unknown key; did you mean maximal?",
         "workloads[1].generate.sed: unknown key; did you mean seed?",
-        "sweep.sample: 0 was given",
     ]:
         assert part in said
+    assert not re.search(r"(?i)input|pattern|pars(e|ing)|pydantic|\^\[", said.replace(str(tmp_path), ""))
 
 
 @pytest.mark.parametrize(
@@ -122,12 +131,33 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         ("[[workloads]]", "[model]\nkind = 'gbt'\n[[workloads]]", "model.kind: unknown key; it was removed"),
         ("[[workloads]]", '[[workloads]]\nname = "day"\ngenerate = {}\n[[workloads]]', "two workloads"),
         ("[[workloads]]", "workloads = [", "not a TOML file: .*line"),
+        ("[[workloads]]", "[model]\nfolds = 1_000_000_000\n[[workloads]]", "model.folds.*at most 1,000,000 is allowed"),
+        ("[[workloads]]", "[search]\nruns = 10_000_000\n[[workloads]]", "search.runs.*at most 1,000,000 is allowed"),
+        (
+            "[[workloads]]",
+            f"[simulate]\npolicies = {['fcfs'] * 20_000}\n[[workloads]]",
+            "policies.*at most 1,000 are",
+        ),
+        ("[[workloads]]", f"[evaluate]\nk = {[5] * 20_000}\n[[workloads]]", "evaluate.k.*at most 1,000 are allowed"),
+        ("[[workloads]]", days(20_000, "jobs = 'mine.toml'"), "workloads.*at most 10,000 are"),
+        ("[[workloads]]", days(4000, "generate = {}"), "they make up .* jobs, at most 3,000,000 are"),
+        ("[[workloads]]", "[futures]\ngrowth = 0\n[[workloads]]", "growth: 0 was given; at least 0.1"),
+        ("[[workloads]]", "[futures]\ngrowth = 1000\n[[workloads]]", "growth: 1000 was given; at most 10"),
+        (
+            "[[workloads]]",
+            "[futures]\nmix = { gpus = 1.2 }\n[[workloads]]",
+            "allowed: 'gpu', 'memory', 'wide' or",
+        ),
+        ("[[workloads]]", '[futures]\nlength = "10d"\n[[workloads]]', "whole weeks"),
+        ("[[workloads]]", "[futures]\ndraws = 0\n[[workloads]]", "at least 1"),
     ],
+    ids=lambda one: one[:40],
 )
 def test_a_contradiction_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
-    """Each illegal or contradictory setting is refused by its key."""
-    with pytest.raises(TableError, match=says):
+    """Each setting that is illegal, contradicts another or asks for too much is refused by its key, in a few lines."""
+    with pytest.raises(TableError, match=says) as error:
         load_study(study_file(tmp_path, MINIMAL.replace(old, new, 1)))
+    assert len(str(error.value)) < 1000
 
 
 def test_a_log_needs_its_format(tmp_path: Path) -> None:
@@ -234,3 +264,70 @@ def test_what_is_set_stands_in_place_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(TableError) as error:  # the file itself is wrong, whatever is set
         load_study(path, ["name=other"])
     assert not isinstance(error.value, ArgumentError)
+
+
+TWO_TYPES = "name,category,cpus,mem_gb,gpus,price_usd,power_w\nx,c,32,128,0,6960,500\ny,d,64,256,0,9960,\n"
+SHORT = """
+quotes = "q.csv"
+packages = {{ rules = "published", budget_usd = 90_000, min_gpu_nodes = 0 }}
+workloads = [{{ name = "w", {jobs} }}]
+{more}
+"""
+
+
+def short_study(folder, more="", jobs="generate = { seed = 1, n_jobs = 20 }"):
+    (folder / "q.csv").write_text(TWO_TYPES)
+    path = folder / "s.toml"
+    path.write_text(SHORT.format(more=more, jobs=jobs))
+    return path
+
+
+BAD = [
+    ("simulate.policies = ['tiers']", "tiers needs the leaf and the pod of each node", load_plan),
+    ("simulate.policies = ['fcfs', 'window:method=sa']", "needs the leaf and the pod", load_plan),
+    ("simulate.policies = ['window:method=neural:no.zip']", "no.zip: no such file", None),
+    ("recommend.objective = 'pric'", "objective 'pric' is unknown; available here: ", criteria_of),
+    ("recommend.constraints = ['waste<=4h']", "'waste' is unknown", criteria_of),
+    ("recommend.constraints = ['price_usd<=4h']", "is not a unit of price_usd", criteria_of),
+    ("recommend.constraints = ['p95_wait<=1h', 'p95_wait>=2h']", "contradict each other", criteria_of),
+    ("costs = { usd_per_kwh = 0.2 }", "needs the idle_power_w of every quote|needs the power_w of every", None),
+    ("costs = { usd_per_rack_unit_year = 5 }", "needs the rack_units of every quote", None),
+    ("evaluate.hit_threshold = 1", "the study has one workload", None),
+    ("simulate.policies = ['easie']", "easy", load_plan),
+]
+
+
+@pytest.mark.parametrize(("more", "message", "later"), BAD, ids=[more[:40] for more, _, _ in BAD])
+def test_check_refuses_what_a_later_stage_refuses_in_the_same_words(more, message, later, tmp_path):
+    """Each thing is refused before a sweep, as the stage that needs it would refuse it afterwards."""
+    path = short_study(tmp_path, more)
+    with pytest.raises(TableError, match=message) as at_check:
+        check_study(path)
+    if later is not None:
+        with pytest.raises(TableError, match=message) as at_stage:
+            later(load_study(path))
+        assert str(at_stage.value).split(": ")[-1] in str(at_check.value)
+
+
+def test_check_reads_the_workloads(tmp_path):
+    (tmp_path / "j.csv").write_text("job_id,submit_time,run_time,cpus_per_node\na,0,1,none\n")
+    with pytest.raises(TableError, match=r"j.csv, row 1, column cpus_per_node: 'none' is not a whole number"):
+        check_study(short_study(tmp_path, jobs='jobs = "j.csv"'))
+
+
+def test_a_threshold_that_no_package_can_pass_is_refused_by_check_and_evaluate():
+    check_threshold(2, ["a", "b", "c"])
+    with pytest.raises(TableError, match="at most 2 leaves any"):
+        check_threshold(4, ["a", "b", "c"])
+    with pytest.raises(ArgumentError, match="one workload"):
+        procure.evaluate(swept(), hit_threshold=0)
+
+
+def test_folds_beyond_the_sample_are_refused_where_packages_are_left_out():
+    """A million folds of a sample are refused; of a few packages that can all be simulated, no model is needed."""
+    example = load_study("pipelines/example.toml").model_copy(
+        update={"model": load_study("pipelines/example.toml").model.model_copy(update={"folds": 10**6})}
+    )
+    with pytest.raises(TableError, match=re.escape("model.folds = 1,000,000: cross-validation needs 2,000,000")):
+        check_folds(example, 100, 1000)
+    check_folds(example, 100, 300)

@@ -1,7 +1,5 @@
 """A study under a centre's rules: packages are judged as its Slurm would use them, and rules are changed."""
 
-from __future__ import annotations
-
 import functools
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Shards, locks, verification, poison, farms' settings without a farm, and what others leave in a study's folder."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -9,19 +7,17 @@ import signal
 import subprocess
 import sys
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from sweep_lab import make_study, serial_results, small_plan
+from sweep_lab import serial_results, small_plan
 from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.files import whole_file
 from procure.schemas import RESULT
-from procure.study import load_study
 from procure.sweep import FarmOptions, read_results, run_sweep
 from procure.sweep.connect import job_name, lifetime_arguments, make_cluster
 from procure.sweep.farm import Workers
@@ -61,10 +57,12 @@ def test_many_workloads_are_cut_into_few_batches(tmp_path, monkeypatch):
 
 
 def test_shards_merged_equal_the_whole(tmp_path, undisturbed):
-    """Two shards, then a merge: the serial table, in one file; before the second, merge says what is missing."""
+    """Two shards, then a merge: the serial table, in one file of the parts' schema; before, merge says what lacks."""
     plan = small_plan(tmp_path)
     first = run_sweep(plan, "serial", shard=(0, 2))
+    parts = [pq.read_schema(path).remove_metadata() for path in (plan.study.folder / "parts").glob("*.parquet")]
     merge(plan)
+    assert [*parts, pq.read_schema(plan.study.folder / "results.parquet")] == [SCHEMA] * (len(parts) + 1)
     assert verify(plan)[0]["n_missing"] == plan.n_runs - first.n_computed > 0
     second = run_sweep(plan, "serial", shard=(1, 2))
     assert second.n_computed == plan.n_runs - first.n_computed
@@ -76,7 +74,7 @@ def test_shards_merged_equal_the_whole(tmp_path, undisturbed):
 
 
 def test_shards_and_the_whole_keep_each_other_out(tmp_path):
-    """Shards run side by side; the same shard twice, or the whole study beside one, is refused with a name."""
+    """Shards run side by side; the same shard twice, or the whole study beside one, is refused with who holds it."""
     study = small_plan(tmp_path).study
     with locked(study, (3, 8)):
         with locked(study, (4, 8)):
@@ -87,6 +85,16 @@ def test_shards_and_the_whole_keep_each_other_out(tmp_path):
             pass
     with locked(study), pytest.raises(TableError, match=f"running: process {os.getpid()} on "):
         locked(study, (3, 8)).__enter__()
+    lock = study.folder / "lock"
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    lock.write_text(lock.read_text().replace(f"process {os.getpid()} ", f"process {ended.pid} "))
+    with lock.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(TableError, match="left no name"):
+            locked(study).__enter__()
+    with locked(study), lock.open() as stream, pytest.raises(OSError):
+        fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
@@ -98,20 +106,6 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("procure.sweep.store.fcntl.flock", refuse)
     with pytest.raises(TableError, match="this file system has no locks"), locked(small_plan(tmp_path).study):
         pass
-
-
-def test_parts_and_results_have_one_schema(tmp_path):
-    """Parts and result table carry the same Arrow schema, and duckdb reads them in one line."""
-    plan = small_plan(tmp_path)
-    run_sweep(plan, "serial", shard=(0, 2))
-    folder = plan.study.folder
-    assert {str(pq.read_schema(path).remove_metadata()) for path in (folder / "parts").glob("*.parquet")} == {
-        str(SCHEMA)
-    }
-    n_parts = duckdb.sql(f"select count(*) from '{folder}/parts/*.parquet'").fetchall()
-    merge(plan)
-    assert pq.read_schema(folder / "results.parquet").equals(SCHEMA)
-    assert duckdb.sql(f"select count(*) from '{folder}/results.parquet'").fetchall() == n_parts
 
 
 def test_verify(tmp_path):
@@ -230,13 +224,6 @@ def test_workers_leave_before_the_limit(farm, walltime, limit):
     assert lifetime_arguments(walltime, farm) == said
 
 
-@pytest.mark.parametrize("walltime", ["soon", "0:00:00", "-5", "1:x"])
-def test_senseless_walltime(walltime):
-    """A limit that cannot be read is refused with an example."""
-    with pytest.raises(TableError, match="hours:minutes:seconds"):
-        lifetime_arguments(walltime)
-
-
 @pytest.mark.parametrize(
     ("farm", "lines"),
     [
@@ -340,27 +327,10 @@ def test_a_shard_leaves_the_half_written_parts_of_another(tmp_path):
         temporary.write_bytes(part.read_bytes())
 
 
-def test_a_lock_that_is_held_names_who_holds_it(tmp_path):
-    """Not a process that has ended."""
-    study = load_study(make_study(tmp_path))
-    with locked(study), pytest.raises(TableError, match=rf"running: process {os.getpid()} on "):
-        locked(study).__enter__()
-    lock = study.folder / "lock"
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    lock.write_text(lock.read_text().replace(f"process {os.getpid()} ", f"process {ended.pid} "))
-    with lock.open() as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(TableError, match="left no name"):
-            locked(study).__enter__()
-    with locked(study), lock.open() as stream, pytest.raises(OSError):
-        fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_command_that_is_told_to_end_leaves_no_half_file(tmp_path, number):
-    """TERM and HUP end a command as Ctrl-C does."""
+    """Ctrl-C, TERM and HUP end a command in one line, with exit code 130."""
     with subprocess.Popen(
         [sys.executable, "-c", WRITE, str(tmp_path / "jobs.csv")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

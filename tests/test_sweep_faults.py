@@ -1,7 +1,5 @@
 """Faults while a sweep of hundreds of batches runs: it finishes or resumes, nothing lost, nothing twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -15,9 +13,10 @@ import pandas as pd
 import pytest
 from sweep_lab import (
     all_gone,
+    ended,
     environment,
-    finish,
     long_results,
+    long_sweep,
     make_long_study,
     make_study,
     parts,
@@ -59,21 +58,17 @@ def test_killed_worker(tmp_path, undisturbed):
     sweep = start("sweep", path, FAULT_LOG=str(log))
     under_way(path, sweep)
     workers(sweep)[0].kill()
-    code, said = finish(sweep)
-    assert code == 0, said
+    ended(sweep)
     same(path, undisturbed)
     assert abs(runs(log) - len(undisturbed)) <= 1
 
 
 def test_stopped_worker(tmp_path, undisturbed):
     """SIGSTOP of a worker: it counts as lost after a while, and the others do its batches."""
-    path = make_long_study(tmp_path)
-    sweep = start("sweep", path, DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="5s")
-    under_way(path, sweep)
+    path, sweep = long_sweep(tmp_path, DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="5s")
     stopped = workers(sweep)
     stopped[0].suspend()
-    code, said = finish(sweep)
-    assert code == 0, said
+    ended(sweep)
     same(path, undisturbed)
     until(lambda: all_gone(stopped), "the workers' end")
 
@@ -92,44 +87,25 @@ def test_killed_driver_truncated_and_foreign_part(tmp_path, undisturbed):
     other = make_study(tmp_path / "other", sample="40", seed="9")
     serial_results(other)
     shutil.copy(load_study(other).folder / "results.parquet", kept[0].with_name("a-foreign-one.parquet"))
-    code, said = finish(start("sweep", path, "--format", "json", FAULT_LOG=str(log)))
-    assert code == 0, said
+    said = ended(start("sweep", path, "--format", "json", FAULT_LOG=str(log)))
     assert "damaged" in said
     assert "of other inputs" in said
     assert runs(log) == len(undisturbed) - len(kept) + 1
     same(path, undisturbed)
 
 
-def test_two_drivers(tmp_path, undisturbed):
-    """A second driver is refused and told who holds the folder; the first is not disturbed."""
-    path = make_long_study(tmp_path)
-    sweep = start("sweep", path)
-    under_way(path, sweep, 1)
-    code, said = finish(start("sweep", path, "--farm", "serial"))
-    assert code == 1
-    assert f"another sweep of this study is running: process {sweep.pid} on " in said
-    code, said = finish(start("sweep", path, "--shard", "0/4"))
-    assert f"process {sweep.pid} on " in said
-    assert finish(sweep)[0] == 0
-    same(path, undisturbed)
-
-
 def test_interrupted_twice(tmp_path, undisturbed):
     """Ctrl-C twice: the driver and its workers end, what was computed is kept, a new start finishes."""
-    path = make_long_study(tmp_path)
-    sweep = start("sweep", path)
-    under_way(path, sweep)
-    ended = workers(sweep)
+    path, sweep = long_sweep(tmp_path)
+    theirs = workers(sweep)
     sweep.send_signal(signal.SIGINT)
     time.sleep(0.3)
     sweep.send_signal(signal.SIGINT)
-    code, said = finish(sweep, 60)
-    assert code == 130, said
+    said = ended(sweep, 130, 60)
     assert "goes on from there" in said
-    until(lambda: all_gone(ended), "the workers' end")
+    until(lambda: all_gone(theirs), "the workers' end")
     kept = len(parts(path))
-    code, said = finish(start("sweep", path, "--format", "json"))
-    assert code == 0, said
+    said = ended(start("sweep", path, "--format", "json"))
     assert f'"n_computed": {len(undisturbed) - kept},' in said
     same(path, undisturbed)
 
@@ -140,8 +116,7 @@ def test_poison_package(tmp_path):
     expected = serial_results(make_long_study(tmp_path / "undisturbed", **study))
     assert len(expected) >= 4 * 500
     path, poison = make_long_study(tmp_path, **study), expected["package_id"][len(expected) // 3]
-    code, said = finish(start("sweep", path, FAULT_POISON=poison))
-    assert code == 0, said
+    said = ended(start("sweep", path, FAULT_POISON=poison))
     assert f"package {poison} on day under best-fit killed every worker that tried it" in said
     rows = results(path)
     bad = rows["package_id"] == poison
@@ -157,14 +132,12 @@ def test_full_disk(tmp_path, undisturbed):
         pytest.skip("needs root, to mount a small tmpfs")
     try:
         path = make_long_study(tmp_path, results=str(disk))
-        code, said = finish(start("sweep", path))
-        assert code == 1
+        said = ended(start("sweep", path), 1)
         assert "No space left on device" in said
         kept = len(parts(path))
         assert kept > 100
         subprocess.run(["mount", "-o", "remount,size=100m", disk], check=True)
-        code, said = finish(start("sweep", path, "--format", "json"))
-        assert code == 0, said
+        said = ended(start("sweep", path, "--format", "json"))
         assert f'"n_computed": {len(undisturbed) - kept},' in said
         same(path, undisturbed)
     finally:
@@ -200,8 +173,7 @@ def test_clock_set_apart(tmp_path, undisturbed, dask_farm):
     worker(FAULT_CLOCK="86400")
     worker()
     path = make_long_study(tmp_path)
-    code, said = finish(start("sweep", path, "--farm", json.loads(file.read_text())["address"]))
-    assert code == 0, said
+    ended(start("sweep", path, "--farm", json.loads(file.read_text())["address"]))
     same(path, undisturbed)
 
 
@@ -210,8 +182,7 @@ def test_worker_of_another_version(tmp_path, dask_farm):
     file, worker = dask_farm
     worker(FAULT_VERSION="0.0.1")
     address = json.loads(file.read_text())["address"]
-    code, said = finish(start("sweep", make_long_study(tmp_path), "--farm", address, "--set", "farm.wait=60"))
-    assert code == 1
+    said = ended(start("sweep", make_long_study(tmp_path), "--farm", address, "--set", "farm.wait=60"), 1)
     assert "runs procure 0.0.1, this sweep " in said
 
 
@@ -219,15 +190,12 @@ def test_scheduler_goes_away(tmp_path, dask_farm):
     """A scheduler that ends in the middle is one sentence, and what was computed stays."""
     file, worker = dask_farm
     worker()
-    path = make_long_study(tmp_path)
-    sweep = start("sweep", path, "--farm", json.loads(file.read_text())["address"], FAULT_SLEEP="0.01")
-    under_way(path, sweep, 20)
+    path, sweep = long_sweep(tmp_path, "--farm", json.loads(file.read_text())["address"], FAULT_SLEEP="0.01", n=20)
     from distributed import Client
 
     with Client(scheduler_file=str(file)) as client:
         client.shutdown()
-    code, said = finish(sweep, 90)
-    assert code == 1, said
+    said = ended(sweep, 1, 90)
     assert "scheduler" in said
     assert "is kept" in said
     assert len(parts(path)) >= 20

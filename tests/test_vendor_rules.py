@@ -1,9 +1,7 @@
 """Vendors' rules: packs, lots, mandatory types, several types, discounts; against brute force."""
 
-from __future__ import annotations
-
 import itertools
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import naive_packages
@@ -12,27 +10,20 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
+from naive_packages import charged_cents
+from pydantic import ValidationError
+from small_study import three_quotes
 
-from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages
 from procure.packages.constraints import build_constraints
-from procure.packages.enumerate import blocks
-from procure.packages.quotes import check_quotes, read_quotes
+from procure.packages.prices import TOO_DEAR, order_cents, price_list
+from procure.packages.quotes import check_quotes
+from procure.packages.rules import Discount
 from procure.packages.space import make_space
 
 LETTERS = "ABC"
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def offers(**columns: list) -> pd.DataFrame:
-    """Compute types a of vendor A and b of B in one lot, and a GPU type g of B in another; $10, $15, $30."""
-    rows = {
-        "name": ["a", "b", "g"], "category": ["compute", "compute", "gpu"], "cpus": 24, "mem_gb": 256,
-        "gpus": [0, 0, 2], "price_usd": [10, 15, 30], "vendor": ["A", "B", "B"],
-    }  # fmt: skip
-    return check_quotes(pd.DataFrame(rows | columns))
 
 
 def ids(quotes: pd.DataFrame, **rules: object) -> list[str]:
@@ -51,7 +42,7 @@ def ids(quotes: pd.DataFrame, **rules: object) -> list[str]:
 )
 def test_what_an_offer_allows_is_what_is_listed(rules: dict) -> None:
     """Of all counts, those allowed are the packages listed where none need be maximal."""
-    quotes = offers(lot=["1", "1", ""], power_w=[20, 30, 50])
+    quotes = three_quotes(lot=["1", "1", ""], power_w=[20, 30, 50])
     asked = PackageRules(rules="published", budget_usd=60, maximal=False, min_gpu_nodes=0, **rules)
     every = np.array(list(itertools.product(range(8), range(6), range(4))))[1:]
     listed = expand_packages(quotes, asked)[["a", "b", "g"]].to_numpy()
@@ -93,19 +84,7 @@ PACKS = {"pack_size": [8, None, None], "mandatory": [True, False, False]}
 def test_rules_that_contradict_each_other_are_named(columns: dict, rules: dict, says: str) -> None:
     """Without any package one sentence says which rules exclude them all."""
     with pytest.raises(TableError, match=says):
-        ids(offers(**columns), **{"budget_usd": 60} | rules)
-
-
-def test_command_takes_a_study_and_the_day() -> None:
-    """A study file may stand where quotes do; a quote of which none may be bought is in no package."""
-    study = str(ROOT / "pipelines" / "vendor-rules.toml")
-    result = CliRunner().invoke(app, ["packages", study, "--format", "json"])
-    early = CliRunner().invoke(
-        app, ["packages", study, "--set", "packages.types.CedarG8.max_count=9", "--format", "json"]
-    )
-    assert json.loads(early.stdout)["n_packages"] > json.loads(result.stdout)["n_packages"] > 0
-    for wrong in (["--set", "packages.as_of=2024-03-01"], ["--set", "packages.types_per_category=0"], ["--as-of", "x"]):
-        assert CliRunner().invoke(app, ["packages", study, *wrong]).exit_code == 2
+        ids(three_quotes(**columns), **{"budget_usd": 60} | rules)
 
 
 @st.composite
@@ -194,47 +173,104 @@ def agrees(rows: list[dict], rules: dict) -> None:
     assert (table["price_usd"] == cents / 100).all()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(cases())
-def test_equals_brute_force(case: tuple[list[dict], dict]) -> None:
+@pytest.mark.parametrize("n", [25, pytest.param(500, marks=pytest.mark.slow)])
+def test_equals_brute_force(n: int) -> None:
     """Under all rules at once the package table is what trying every count gives."""
-    agrees(*case)
+
+    @settings(max_examples=n, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(cases())
+    def check(case: tuple[list[dict], dict]) -> None:
+        agrees(*case)
+
+    check()
 
 
-@pytest.mark.slow
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(cases())
-def test_equals_brute_force_often(case: tuple[list[dict], dict]) -> None:
-    agrees(*case)
+def priced(**columns: list) -> pd.DataFrame:
+    """Three types of two vendors in two lots, at $10.01, $20.00 and $100.00."""
+    lots = {"vendor": ["Acme", "Zeta", "Acme"], "lot": ["1", "1", "2"]}
+    return three_quotes(**{"price_usd": [10.01, 20, 100]} | lots | columns)
 
 
-@pytest.mark.slow
-def test_discounts_at_full_size() -> None:
-    """At $1,000,000 the maximal counts are those of the whole grid of counts, closed downwards."""
-    quotes = read_quotes(ROOT / "quotes" / "example-2023.csv")
-    tiers = (
-        {"category": "compute", "from_count": 40, "percent": 6},
-        {"category": "compute", "from_count": 80, "percent": 9},
-        {"category": "gpu", "from_usd": 300_000, "percent": 5},
-    )
-    rules = PackageRules(rules="published", budget_usd=1_000_000, discounts=tiers)
-    found: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
-    for block in blocks(build_constraints(quotes, rules)):
-        rows = found.setdefault(block.types, set())
-        rows.update(map(tuple, block.counts.tolist()))
-    prices = quotes["price_usd"].to_numpy()
-    for chosen in list(found)[::17]:
-        shape = [int(1_000_000 / (prices[i] * 0.85)) + 2 for i in chosen]
-        grid = np.indices(shape).reshape(3, -1).T
-        counts = np.zeros((len(grid), len(quotes)), dtype=np.int64)
-        counts[:, chosen] = grid
-        charged = naive_packages.charged_cents(counts, quotes.to_dict(orient="records"), tiers)
-        below = (charged <= 100_000_000).reshape(shape)
-        maximal = below.copy()
-        for axis in range(3):
-            below = np.flip(np.logical_or.accumulate(np.flip(below, axis), axis=axis), axis)
-        for axis in range(3):
-            # The grid's last layer is beyond every budget, so that nothing wraps around.
-            maximal &= ~np.roll(below, -1, axis=axis)
-        expected = {tuple(row) for row in np.argwhere(maximal).tolist() if row[2] > 0}
-        assert found[chosen] == expected
+@pytest.mark.parametrize("discounts", [(), ({"category": "compute", "percent": 99.99},)])
+def test_an_order_that_64_bits_do_not_hold_is_too_dear(discounts: tuple) -> None:
+    """Prices of 10^12 US$ times 10^8 nodes are no small or negative sum; those beside them stay exact."""
+    quotes = priced(price_usd=[1e12, 1e9, 999_999_999_999.99])
+    orders = np.array([[10**8, 0, 0], [0, 10**9, 0], [2, 0, 10**8], [0, 10, 1]])
+    found = order_cents(orders, quotes, PackageRules(budget_usd=1, discounts=discounts)).tolist()
+    compute = 10**12 if not discounts else 10**8
+    assert found == [TOO_DEAR] * 3 + [compute + 99_999_999_999_999]
+
+
+def test_the_cheapest_package_may_be_dearer_than_can_be_counted() -> None:
+    """No smaller sum is named than the least that a package costs."""
+    quotes = priced(price_usd=[1e12] * 3).assign(min_count=10**8, pack_size=10**8)
+    with pytest.raises(TableError, match=r"the counts allow costs more than \$10,000,000,000,000,000\.00"):
+        expand_packages(check_quotes(quotes), PackageRules(budget_usd=1e12))
+
+
+@pytest.mark.parametrize(
+    ("discount", "says"),
+    [
+        ({"vendor": "Acne", "percent": 5}, r"discounts\[1\].vendor: no quote has .* did you mean Acme"),
+        ({"vendor": "Zeta", "lot": "2", "percent": 5}, "no quote has vendor 'Zeta', lot '2' together"),
+        ({"type": "a", "price_usd": 10.01}, "must be below the quote's price_usd, 10.01"),
+        ({"lot": "1", "percent": 50}, "those on a could add up to its whole price"),
+        ({}, "exactly one of percent and price_usd"),
+        ({"percent": 5, "type": "a", "price_usd": 3}, "exactly one of percent and price_usd"),
+        ({"price_usd": 3}, "give type, or percent"),
+        ({"percent": 5.001}, "two decimal places"),
+        ({"percent": 5, "form_count": 3}, "did you mean from_count"),
+    ],
+)
+def test_a_discount_without_sense_is_refused(discount: dict, says: str) -> None:
+    """One that no quote can reach, that leaves no price beside another, or that is not one is named."""
+    with pytest.raises((TableError, ValidationError), match=says):
+        rules = PackageRules(budget_usd=1, discounts=[discount, {"type": "a", "percent": 50}])
+        order_cents(np.array([[1, 1, 1]]), priced(), rules)
+
+
+KEYS = {"vendor": ["Acme", "Zeta"], "lot": ["1", "2"], "category": ["compute", "gpu"], "type": ["a", "b", "g"]}
+drawn_discounts = st.builds(
+    lambda scope, **rest: Discount(**scope, **rest),
+    scope=st.dictionaries(st.sampled_from(list(KEYS)), st.integers(0, 2), max_size=1).map(
+        lambda d: {key: KEYS[key][i % len(KEYS[key])] for key, i in d.items()}
+    ),
+    from_count=st.integers(1, 6),
+    from_usd=st.integers(0, 30_000).map(lambda n: n / 100),
+    percent=st.integers(1, 2400).map(lambda n: n / 100),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(drawn_discounts, max_size=4), st.lists(st.tuples(*[st.integers(0, 9)] * 3), min_size=1, max_size=5))
+def test_equals_the_rule_as_it_is_written(tiers: list[Discount], orders: list[tuple[int, ...]]) -> None:
+    """Any order costs what the written rule says to the cent, never less than the bound; its lines say what is off."""
+    quotes, counts = priced(), np.array(orders)
+    rules = PackageRules(budget_usd=1, discounts=tiers)
+    found = order_cents(counts, quotes, rules)
+    written = [tier.model_dump() for tier in tiers]
+    assert found.tolist() == charged_cents(counts, quotes.to_dict(orient="records"), written).tolist()
+    prices = price_list(quotes, rules)
+    assert (counts @ prices.least_cents <= found).all()
+    for order, cents in zip(counts, found.tolist(), strict=True):
+        off = prices.line_discounts(order)
+        assert (order * prices.list_cents).sum() - off.sum() == cents
+        assert ((off >= 0) & (off <= order * prices.list_cents)).all()
+
+
+def test_a_tier_of_a_milliard_nodes_is_no_search_without_an_end() -> None:
+    """A price that no order reaches leaves what the budget buys at the list price."""
+    tier = Discount(type="a", from_count=10**9, price_usd=0.01)
+    offer = build_constraints(priced(), PackageRules(budget_usd=5_000_000, discounts=(tier,)))
+    calls = []
+    assert offer.prices is not None
+    counted = type("Counted", (type(offer.prices),), {
+        "order_cents": lambda self, counts: calls.append(len(counts)) or super(type(self), self).order_cents(counts),
+    })  # fmt: skip
+    prices = counted(offer.prices.list_cents, offer.prices.least_cents, offer.prices.scopes)
+    found = replace(offer, prices=prices).most(np.zeros((1, 3), np.int64), np.array([0]))
+    assert found.tolist() == [500_000_000 // 1001]
+    assert len(calls) < 10
+    lost = [{"lot": "1", "from_count": 5, "percent": 50}, {"type": "b", "from_count": 9, "percent": 40}]
+    rules = PackageRules(budget_usd=25, min_gpu_nodes=0, one_vendor_per_lot=False, discounts=lost)
+    assert build_constraints(priced(), rules).most(np.array([[4, 0, 0]]), np.array([1])).tolist() == [-1]

@@ -1,7 +1,5 @@
 """Which days of a log are chosen, by each rule, and what is written for a study."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from functools import partial
@@ -16,7 +14,17 @@ from procure.schemas import JOB
 from procure.study import load_study
 from procure.sweep.choose_days import Probe
 from procure.tables import check, read, write
-from procure.workload import day_table, generate, import_log, merge, slice_day, split_days
+from procure.workload import (
+    day_table,
+    describe,
+    generate,
+    import_log,
+    merge,
+    overview,
+    slice_day,
+    slice_times,
+    split_days,
+)
 from procure.workload.days import choose, local_days, without_quiet
 
 MIDNIGHT = 1_620_104_400  # 2021-05-04 00:00 in Chicago
@@ -48,11 +56,6 @@ def test_a_split_day_is_the_slice_of_that_day():
     assert sum(map(len, parts.values())) == len(log)
     for day, part in parts.items():
         pd.testing.assert_frame_equal(part, slice_day(log, day, "America/Chicago"))
-
-
-def test_a_log_on_its_own_clock_has_no_days():
-    with pytest.raises(TableError, match="a day needs Unix times"):
-        split_days(jobs([0, 5]), "UTC")
 
 
 def test_times_beyond_the_calendar_have_no_days():
@@ -178,33 +181,6 @@ def test_days_are_chosen_written_and_taken_by_a_study(procure, log, tmp_path, mo
     assert [len(read(one.jobs, JOB)) for one in study.workloads] == [n_jobs[day] for day in chosen]
 
 
-def test_group_weights_reach_the_study(procure, log, tmp_path):  # noqa: F811
-    """The number of days that a day stands for is the workload's weight."""
-    assert procure("days", "a.parquet", "b.parquet", "--by", "clustering", "-n", "2", "--out", "d")[0] == 0
-    (tmp_path / "many.toml").write_text(
-        'workloads = "d/workloads.toml"\nquotes = "quotes.csv"\n[packages]\nrules = "published"\nbudget_usd = 100_000\n'
-    )
-    assert sum(one.weight for one in load_study(tmp_path / "many.toml").workloads) == 4
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"), [(("--by", "hardest"), "--study"), (("--out", "d"), "nothing is chosen")]
-)
-def test_contradictory_options_are_bad_usage(procure, log, arguments, said):  # noqa: F811
-    """Exit code 2 and the option's name."""
-    code, _, err = procure("days", "a.parquet", *arguments)
-    assert code == 2
-    assert said in err
-
-
-def test_workloads_in_a_missing_file_are_named(tmp_path):
-    (tmp_path / "s.toml").write_text(
-        'workloads = "d.toml"\nquotes = "q.csv"\n[packages]\nrules = "published"\nbudget_usd = 1\n'
-    )
-    with pytest.raises(TableError, match=r"d\.toml: no such file; workloads is a file of"):
-        load_study(tmp_path / "s.toml")
-
-
 HARDEST = (
     "2021-03-15 2021-03-19 2021-03-22 2021-03-26 2021-03-31 2021-04-02 2021-04-13 2021-04-14 2021-04-15 2021-04-17 "
     "2021-04-18 2021-04-20 2021-04-22 2021-04-24 2021-04-26 2021-04-30 2021-05-03 2021-05-05 2021-05-10 2021-05-11 "
@@ -231,3 +207,82 @@ def test_the_25_hardest_days_of_a_real_log(procure, shared_data, tmp_path):  # n
     code, out, err = procure("days", *tables, *options, "--format", "json")
     assert code == 0, err
     assert [row["day"] for row in json.loads(out) if row["chosen"]] == HARDEST.split()
+
+
+DST_DAY = 1_615_701_600  # 2021-03-14 00:00 in Chicago, a day of 23 hours
+
+
+def test_a_day_is_local_and_half_open_and_keeps_row_order():
+    """One on which clocks change has its own length."""
+    table = jobs([MIDNIGHT + 86_400, MIDNIGHT + 86_399, MIDNIGHT, MIDNIGHT - 1])
+    assert slice_day(table, "2021-05-04", "America/Chicago")["job_id"].tolist() == ["j1", "j2"]
+    assert len(table) == 4
+    table = jobs([DST_DAY + 23 * 3600 - 1, DST_DAY + 23 * 3600])
+    assert slice_day(table, "2021-03-14", "America/Chicago")["job_id"].tolist() == ["j0"]
+
+
+def test_a_day_without_jobs_says_what_the_workload_spans():
+    with pytest.raises(TableError, match=r"no job was submitted on 2020-01-01.*2021-05-04 05:00:00 UTC"):
+        slice_day(jobs([MIDNIGHT]), "2020-01-01", "America/Chicago")
+
+
+def test_a_log_without_unix_times_can_only_be_sliced_by_seconds():
+    table = jobs([5, 10, 15])
+    table.attrs["clock"] = "log"
+    with pytest.raises(TableError, match="own clock"):
+        slice_day(table, "2021-05-04")
+    part = slice_times(table, 5, 15)
+    assert part["submit_time"].tolist() == [5, 10]
+    assert part.attrs["clock"] == "log"
+    assert len(slice_times(table, start=10)) == len(slice_times(table, end=15)) == 2
+    with pytest.raises(TableError, match="not after"):
+        slice_times(table, 5, 5)
+
+
+def test_merging_keeps_the_order_and_drops_repeated_jobs_only_on_request():
+    first, second = jobs([10, 10, 30]), jobs([10, 20])
+    second["user"] = "late"
+    assert merge([first, second])["submit_time"].tolist() == [10, 10, 30, 10, 20]
+    assert merge([first, second], drop_repeated=True)["submit_time"].tolist() == [10, 10, 30, 20]
+    again = jobs([10, 10])
+    again["job_id"] = "same"
+    assert len(merge([again, second], drop_repeated=True)) == 4
+    log = second.copy()
+    log.attrs["clock"] = "log"
+    with pytest.raises(TableError, match="Unix times"):
+        merge([first, log])
+    with pytest.raises(TableError, match="at least one"):
+        merge([])
+
+
+def test_description_counts_whole_jobs_in_stated_units():
+    table = jobs([0, 0, 50], n_nodes=[1, 1, 4], mem_mb_per_node=[1000, 2000, 3000], requested_time=7200)
+    table["run_time"] = [0, 3600, 1800]
+    table["user"] = ["a", "b", ""]
+    found = describe(table).set_index("quantity")
+    assert found.loc["requested_mem", ["mean", "min", "max"]].tolist() == [5, 1, 12]
+    assert found.loc["requested_cpus", "max"] == 8
+    assert found.loc["run_time", "std"] == pytest.approx(0.5)
+    assert overview(table) == {
+        "n_jobs": 3,
+        "n_users": 2,
+        "n_shapes": 3,
+        "single_node_share": pytest.approx(2 / 3),
+        "gpu_job_share": 0.0,
+        "zero_run_share": pytest.approx(1 / 3),
+        "same_second_share": pytest.approx(2 / 3),
+        "first_submit": 0,
+        "last_submit": 50,
+        "span": 50,
+        "offered_cpu_hours": pytest.approx(2 + 4),
+        "offered_gpu_hours": 0.0,
+        "clock": "unix",
+    }
+
+
+@pytest.mark.parametrize(
+    ("month", "day", "count"), [("202104", "2021-05-04", 12_765), ("202103", "2021-03-16", 15_999)]
+)
+def test_two_days_of_beocat_have_their_known_number_of_jobs(shared_data, month, day, count):
+    path = shared_data(f"beocat_2021/all_jobs_{month}.csv.xz")
+    assert len(slice_day(import_log(path, "csv", "beocat").jobs, day, "US/Central")) == count
