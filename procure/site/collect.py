@@ -13,12 +13,18 @@ from procure.workload.slurm_env import PATIENCE, run_slurm
 
 COMMANDS = {
     "config.txt": "scontrol show config",
-    "partition.txt": "scontrol show partition",
-    "node.txt": "scontrol show node",
+    "partition.txt": "scontrol --all show partition",
+    "node.txt": "scontrol --all show node",
     "reservation.txt": "scontrol show reservation",
+    "license.txt": "scontrol show license",
     "topology.conf": "scontrol show topology",
     "database.txt": "sacctmgr show config",
     "qos.txt": "sacctmgr show qos --parsable",
+    # What Slurm has of a QOS and does not print unless it is asked for; before Slurm 20.11 the command fails.
+    "qos_rest.txt": (
+        "sacctmgr show qos --parsable "
+        "format=Name,MaxWall,LimitFactor,MinPrioThres,GrpJobsAccrue,MaxJobsAccruePU,MaxJobsAccruePA"
+    ),
     "assoc.txt": "sacctmgr show assoc tree --parsable",
     "event.txt": "sacctmgr show event --parsable start={begin}",
     "reservation_past.txt": (

@@ -9,7 +9,7 @@ from typing import Any
 from procure.site.accounting import Accounting
 from procure.site.conf import Configuration, Record
 from procure.site.model import NotUnderstood, gaps_of
-from procure.site.rows import NO_EFFECT, NODES, SETTINGS, Row, taken
+from procure.site.rows import NO_EFFECT, NODES, PARTITION, SETTINGS, TOGETHER, Row, parsed, taken
 from procure.site.values import UNSET, enforced, words
 from procure.workload.slurm_text import MODEL, expand_nodes
 
@@ -37,13 +37,12 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
     odd = ",".join(word for word in enforce if word not in (*limits, "0", "none", "wckeys", "nojobs", "nosteps"))
     shares = get("priorityweightfairshare", "0") != "0"
     ranks = get("priorityweightqos", "0") != "0" or get("preempttype", "").lower() == "preempt/qos"
-    no_qos = not any("qos" in text.lower() or "Priority|" in text for _, text in found.accounting)
     put = "are unknown and bind nobody; put beside slurm.conf what `sacctmgr show {} --parsable` prints"
     plugin = get("topologyplugin", "").removeprefix("topology/")
     gaps = gaps_of([
         ((limits or shares) and not accounting.associations.keys() - {("root", "", "")}, "associations", "",
          f"accounts, users and their limits {put.format('assoc tree')}"),
-        ((limits or ranks) and no_qos, "QOS", "", f"QOS and their limits {put.format('qos')}"),
+        ((limits or ranks) and not accounting.preempt_modes, "QOS", "", f"QOS and their limits {put.format('qos')}"),
         (shares and any(partition for _, _, partition in accounting.associations), "associations by partition", "",
          "in Slurm each has shares and use of its own; here a user is one, with a share of 1"),
         (odd, "AccountingStorageEnforce", odd, "no word of Slurm's: it enforces nothing"),
@@ -64,6 +63,26 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
         rows = [(alone, "topology", ",".join(alone)[:80], effect), (tops > 1, "topology", "", apart)]
         gaps += gaps_of(rows, found.topology[0])
     return gaps
+
+
+def contradicted(found: Configuration) -> list[NotUnderstood]:
+    """Name what scontrol shows otherwise than the file that counts, as where it was changed since."""
+    gaps = []
+    for kept, other in found.twice:
+        name, at = other.get("partitionname"), other["_where"]
+        odd = [
+            row.name
+            for row in (PARTITION if name else SETTINGS)
+            if row.field and row.name not in ("nodes", "accountingstorageenforce") and kept.get(row.name)
+            and other.get(row.name) and _read(row, kept[row.name], at) != _read(row, other[row.name], at)
+        ]  # fmt: skip
+        effect = f"{kept.get('_where', 'slurm.conf')} has other values, which count here"
+        gaps += gaps_of([(odd, f"partition {name}" if name else "settings", ",".join(dict.fromkeys(odd)), effect)], at)
+    return gaps
+
+
+def _read(row: Row, text: str, where: str) -> Any:
+    return set(words(text)) if row.field == TOGETHER else parsed(row, text, where)
 
 
 def _listed(node: str, found: Configuration) -> dict[str, int]:
@@ -117,7 +136,7 @@ def geometry(given: Mapping[str, Any]) -> tuple[int, int]:
 def node_gaps(found: Configuration) -> list[NotUnderstood]:
     """Name what lines of nodes leave out or contradict, with what it is taken to be."""
     told: dict[tuple[str, str], list[Record]] = {}
-    sizes: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, tuple[Any, ...]] = {}
     if found.settings.get("fastschedule") == "0":
         effect = "nodes are as they report, not as their lines say: put what `scontrol show node` prints in their place"
         told["FastSchedule", effect] = [{"nodename": "0", "_where": found.where["fastschedule"]}]
@@ -125,10 +144,13 @@ def node_gaps(found: Configuration) -> list[NotUnderstood]:
         given, _ = taken(NODES, record, lambda _: "")
         cpus, state = geometry(given)[0], record.get("state", "").upper()
         sized = given.keys() & {"cpus", "boards", "sockets", "sockets_per_board", "cores", "threads_per_core"}
-        size = cpus, given.get("mem_mb", 1)
+        gres = re.sub(r"\([^)]*\)", "", record.get("gres", ""))
+        size = cpus, given.get("mem_mb", 1), gres, given.get("features", ""), given.get("weight", 1)
         twice = [sizes.setdefault(name, size) for name in expand_nodes(record["nodename"])]
         gaps = {
-            ("CPUs, RealMemory", "others stand in a file before, which count here"): any(one != size for one in twice),
+            ("CPUs, RealMemory, Gres, Feature, Weight", "others stand in a file before, which count here"): any(
+                one != size for one in twice
+            ),
             ("CPUs", "not given: 1, as Slurm takes it"): not sized,
             ("CPUs", f"no product of sockets, cores and threads: {cpus}, as Slurm resets it"): (
                 given.get("cpus", cpus) != cpus

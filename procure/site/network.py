@@ -192,8 +192,8 @@ def _switches(records: Iterable[Record], source: str) -> tuple[dict[str, list[st
 
 
 def host_names(text: str, where: str) -> list[str]:
-    """Expand a host list; a comma at its end, or a second one, counts for nothing, as in Slurm."""
-    text = re.sub(",+", ",", text).strip(",")
+    """Expand a host list; a comma at its end, a second one, or a space, counts for nothing, as in Slurm."""
+    text = re.sub(r"[,\s]+", ",", text).strip(",")
     if not _HOST_LIST.fullmatch(text):
         cut = (
             "; no ] closes its [ (scontrol cuts lines at SLURM_TOPO_LEN characters)"

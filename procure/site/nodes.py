@@ -113,7 +113,7 @@ def _node(record: Record) -> dict[str, Any]:
         reserved = threads * (cores or listed if "_shown" in record else listed or cores)
         cpus -= reserved
     memory = given.get("mem_mb", 1) - given.get("reserved_mb", 0)
-    if not (min(reserved, 1) <= cpus <= _LARGEST and 0 <= memory <= _LARGEST):
+    if not (min(reserved, 1) <= cpus <= _LARGEST and min(given.get("reserved_mb", 0), 1) <= memory <= _LARGEST):
         raise TableError(
             f"{record['_where']}: node {record['nodename'][:40]} would have {cpus:,} CPUs and {memory:,} MB for jobs; "
             "correct its CPUs, CoreSpecCount, RealMemory or MemSpecLimit"

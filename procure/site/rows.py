@@ -166,7 +166,7 @@ SCHEDULER = (
 
 _NOT_HELD = "not modelled: more jobs may start in the partition than in Slurm"
 PARTITION = (
-    Row("nodes", "nodes", lambda text: "ALL" if text.upper() == "ALL" else text),
+    Row("nodes", "nodes", lambda text: "ALL" if text.upper() == "ALL" else ",".join(text.split())),
     Row("default", "default", yes),
     Row("state", "state", str.lower),
     Row("prioritytier", "priority_tier", whole),
@@ -185,8 +185,7 @@ PARTITION = (
     Row("qos", "qos"),
     Row("allowqos", "allow_qos", unless_all),
     Row("denyqos", "deny_qos", unless_all),
-    Row("allowaccounts", "allow_accounts", unless_all),
-    Row("denyaccounts", "deny_accounts", unless_all),
+    *(Row(f"{one}accounts", f"{one}_accounts", lambda text: unless_all(text.lower())) for one in ("allow", "deny")),
     *(Row(name, "oversubscribe", shared) for name in ("shared", "oversubscribe")),
     Row(
         "exclusive",
@@ -228,7 +227,7 @@ NODES = (
     Row("cpuefctv", "usable", whole),
     Row("corespeccount", "reserved_cores", whole),
     Row("cpuspeclist", "reserved_cpus", lambda text: [int(n) for n in expand_nodes(f"[{text}]")]),
-    Row("weight", "weight", whole),
+    Row("weight", "weight", lambda text: min(whole(text), 10**9)),  # Slurm's largest is 2³²: it comes last
     *(Row(name, "features") for name in ("availablefeatures", "activefeatures", "feature")),
 )
 """Of a line NodeName."""
