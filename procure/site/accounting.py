@@ -198,17 +198,15 @@ def _take_user(
 
 def _take_dump(name: str, text: str, found: Accounting) -> None:
     """Take ``sacctmgr dump``: ``Account - 'a':Fairshare=1:QOS='x'`` below ``Parent - 'root'``."""
-    parent, mine = "root", found.cluster.lower()
-    several = re.search(rf"(?im)^Cluster - '?{re.escape(mine)}'?(:|$)", text) is not None
-    skipped = False
+    parent, mine = "root", rf"Cluster - '?{re.escape(found.cluster)}'?(?::|$)"
+    if re.search(f"(?im)^{mine}", text):  # then what is of others counts for nothing; lines keep their numbers
+        others = rf"(?ims)^(?=Cluster - )(?!{mine}).*?(?=^Cluster - |\Z)"
+        text = re.sub(others, lambda of: "\n" * of[0].count("\n"), text)
     for number, line in enumerate(text.splitlines(), 1):
         match = re.match(r"(Cluster|Parent|Account|User|QOS) - '?(.*?)'?(:|(?::\w+[+-]?=.*)?)$", line)
         if not match:
             continue
         kind, who, rest = match.groups()
-        skipped = several and who.lower() != mine if kind == "Cluster" else skipped
-        if skipped:
-            continue
         pairs = re.findall(r":(\w+[+-]?)=('[^']*'|(?:[^:]|(?<=gres/gpu):)*)", rest)
         given = {key.lower(): value.strip("'") for key, value in pairs}
         where = f"{name}:{number}"

@@ -20,11 +20,8 @@ COMMANDS = {
     "topology.conf": "scontrol show topology",
     "database.txt": "sacctmgr show config",
     "qos.txt": "sacctmgr show qos --parsable",
-    # What Slurm has of a QOS and does not print unless it is asked for; before Slurm 20.11 the command fails.
-    "qos_rest.txt": (
-        "sacctmgr show qos --parsable "
-        "format=Name,MaxWall,LimitFactor,MinPrioThres,GrpJobsAccrue,MaxJobsAccruePU,MaxJobsAccruePA"
-    ),
+    # Of a QOS what is not printed unless asked for; an old Slurm that lacks one of these fails, and says so.
+    "qos_rest.txt": "sacctmgr show qos --parsable format=Name,MaxWall,LimitFactor,MinPrioThres,GrpJobsAccrue",
     "assoc.txt": "sacctmgr show assoc tree --parsable",
     "event.txt": "sacctmgr show event --parsable start={begin}",
     "reservation_past.txt": (

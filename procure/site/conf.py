@@ -14,7 +14,7 @@ from pathlib import Path
 from procure.errors import TableError
 from procure.files.read import as_utf8, is_file, read_bytes
 from procure.site.accounting import SACCTMGR
-from procure.site.network import Network, host_names, is_slurm_topology
+from procure.site.network import Network, host_names, is_slurm_topology, joined_lines
 from procure.site.values import enforced, words
 from procure.text import counted
 
@@ -66,6 +66,10 @@ class Configuration:
                 found.setdefault(name, []).append(each)
         return found
 
+    def gres_lines(self, node: str) -> list[Record]:
+        """Return the lines of gres.conf that speak of a node."""
+        return [*self.gres_of.get("", ()), *self.gres_of.get(node, ())]
+
 
 _NO_SLURM_CONF = re.compile(
     r"(acct_gather|burst_buffer|cgroup|cgroup_allowed_devices_file|cli_filter|ext_sensors|helpers|job_container|knl_\w+|"
@@ -104,16 +108,8 @@ def read_folder(folder: str | Path) -> Configuration:
             found.unread_files.append(path.name)
         elif kind == "conf":
             _take_lines(path, found)
-        elif kind == "shown":
-            as_of = re.match(r"Configuration data as of (\S+)", text.lstrip())
-            found.shown_at = as_of[1] if as_of else ""
-            values, places = _shown_settings(path, text)
-            found.twice.append((found.settings, values | {"_where": path.name}))
-            found.settings, found.where = values | found.settings, places | found.where
-        elif kind == "database":
-            of_slurm = text.partition("SlurmDBD configuration")[0].count("\n")
-            values, places = _shown_settings(path, text, of_slurm)
-            found.database = values | found.database[0], places | found.database[1]
+        elif kind in ("shown", "database"):
+            _take_shown(path, text, found, kind)
         elif path.name == "slurmdbd.conf":
             _take_lines(path, own := Configuration())
             found.database = own.settings | found.database[0], own.where | found.database[1]
@@ -132,9 +128,6 @@ def read_folder(folder: str | Path) -> Configuration:
     found.unread_files = [name for name in found.unread_files if folder / name not in found.included]
     if not found.nodes or not found.partitions:
         raise _nothing_defined(folder, found)
-    remote = [f"{one['licensename']}:{one.get('total')}" for one in found.licenses if one.get("remote") == "yes"]
-    if remote:
-        found.settings["licenses"] = ",".join(filter(None, [found.settings.get("licenses"), *remote]))
     _note_left_out(found)
     return found
 
@@ -181,7 +174,7 @@ def _note_left_out(found: Configuration) -> None:
          "not given: CR_Core_Memory is taken, as by Slurm 22.05 and later; before it may be CR_CPU: write it"),
         ("cons_" in kind and by and not re.search("cpu|core|socket", ",".join(by)), where("selecttypeparameters", ""),
          "SelectTypeParameters", "without CR_Core, CR_CPU or CR_Socket Slurm does not start; cores are taken"),
-        ("fastschedule" in found.settings and "bf_max_job_test" not in get("schedulerparameters", ""),
+        ("fastschedule" in found.settings and not re.search("job_test|max_job_bf", get("schedulerparameters", "")),
          where("fastschedule", ""), "SchedulerParameters bf_max_job_test",
          "not given: 500 is taken, as by Slurm 22.05; it is 100 until 19.05, and FastSchedule is of before 20.02"),
         (old, where("fastschedule", ""), "PriorityFlags",
@@ -263,21 +256,6 @@ def _parsable(path: Path, text: str, found: Configuration) -> str:
     return "\n".join([head, "", *rest]) + "\n"  # lines keep their numbers
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Give the lines of a file as Slurm's parser joins them: a comment goes first, so that it continues nothing."""
-    held, first = "", 0
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = re.sub(r"(?<!\\)#.*", "", raw).rstrip()
-        first = first or number
-        if line.endswith("\\"):
-            held += line[:-1]
-            continue
-        yield first, re.sub(r"\\(.)", r"\1", held + line).strip()
-        held, first = "", 0
-    if held:
-        yield first, held.strip()
-
-
 _PROMPT = re.compile(r"(?m)^[^=|\n]{0,80}[#$%>] *(sudo +)?((scontrol|sacctmgr) .*\b(show|list)|sshare)\b.*$")
 """The line of a terminal that asked for what stands below it."""
 
@@ -289,7 +267,7 @@ def _text(path: Path) -> str:
 def _lines_with_included(path: Path, found: Configuration, depth: int = 0) -> Iterator[tuple[Path, int, str]]:
     """Give the lines of a file, and in their place those of the files that it includes, with where they stand."""
     found.included.add(path)
-    for number, line in _lines(_text(path)):
+    for number, line in joined_lines(_text(path)):
         if include := re.match(r"(?i)include\s+(\S+)", line):
             one = _included(path, include[1], f"{path.name}:{number}", found, depth)
             yield from _lines_with_included(one, found, depth + 1)
@@ -369,17 +347,23 @@ def _included(path: Path, name: str, where: str, found: Configuration, depth: in
     return named
 
 
-def _shown_settings(path: Path, text: str, after: int = 0) -> tuple[Record, Record]:
-    """Return ``Key = value`` lines behind some, as ``show config`` prints them; of ``Epilog[0]``, ``Epilog[1]`` one."""
-    settings: Record = {}
+def _take_shown(path: Path, text: str, found: Configuration, kind: str) -> None:
+    """Take ``Key = value`` lines as ``show config`` prints them, of slurmdbd's its own; of ``Epilog[0]``, … one."""
+    values: Record = {"_where": path.name}
     where: Record = {}
+    after = text.partition("SlurmDBD configuration")[0].count("\n") if kind == "database" else 0
     for number, line in enumerate(text.splitlines()[after:], after + 1):
         match = re.match(r"(\w+)(?:\[\d+\])?\s+= (.*)", line)
         if match and match[2].strip() not in ("(null)", "N/A", "(none)"):
             name = match[1].lower()
-            settings.setdefault(name, match[2].strip())
+            values.setdefault(name, match[2].strip())
             where.setdefault(name, f"{path.name}:{number}")
-    return settings, where
+    if kind == "database":
+        found.database = values | found.database[0], where | found.database[1]
+        return
+    found.shown_at = text.split()[4]  # Configuration data as of
+    found.twice.append((found.settings, values))
+    found.settings, found.where = values | found.settings, where | found.where
 
 
 def _take_blocks(path: Path, text: str, found: Configuration, kind: str) -> None:

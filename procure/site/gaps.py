@@ -10,7 +10,7 @@ from procure.site.accounting import Accounting
 from procure.site.conf import Configuration, Record
 from procure.site.model import NotUnderstood, gaps_of
 from procure.site.rows import NO_EFFECT, NODES, PARTITION, SETTINGS, TOGETHER, Row, parsed, taken
-from procure.site.values import UNSET, enforced, words
+from procure.site.values import UNSET, enforced, whole, words
 from procure.workload.slurm_text import MODEL, expand_nodes
 
 GPU = re.compile(rf"gpu(?::(?!no_consume|\d+[kKmMgG]$)({MODEL}))?(?:[:=](\d+))?")
@@ -70,31 +70,26 @@ def contradicted(found: Configuration) -> list[NotUnderstood]:
     gaps = []
     for kept, other in found.twice:
         name, at = other.get("partitionname"), other["_where"]
-        odd = [
-            row.name
-            for row in (PARTITION if name else SETTINGS)
-            if row.field and row.name not in ("nodes", "accountingstorageenforce") and kept.get(row.name)
-            and other.get(row.name) and _read(row, kept[row.name], at) != _read(row, other[row.name], at)
-        ]  # fmt: skip
+        rows = [row for row in (PARTITION if name else SETTINGS) if kept.get(row.name) and other.get(row.name)]
+        first, second = (
+            [set(words(one[row.name])) if row.field == TOGETHER else parsed(row, one[row.name], at) for row in rows]
+            for one in (kept, other)
+        )
+        odd = {row.name: "" for row, a, b in zip(rows, first, second, strict=True) if row.field and a != b}
+        value = ",".join(sorted(odd.keys() - {"nodes", "accountingstorageenforce"}))
         effect = f"{kept.get('_where', 'slurm.conf')} has other values, which count here"
-        gaps += gaps_of([(odd, f"partition {name}" if name else "settings", ",".join(dict.fromkeys(odd)), effect)], at)
+        gaps += gaps_of([(value, f"partition {name}" if name else "settings", value, effect)], at)
     return gaps
 
 
-def _read(row: Row, text: str, where: str) -> Any:
-    return set(words(text)) if row.field == TOGETHER else parsed(row, text, where)
-
-
-def _listed(node: str, found: Configuration) -> dict[str, int]:
-    """Count the GPUs that gres.conf lists for a node, by model; empty = none, or they are detected (AutoDetect)."""
-    lines = [*found.gres_of.get("", ()), *found.gres_of.get(node, ())]
-    detected = any(each.get("autodetect", "off").lower() != "off" for each in lines)
+def listed_gpus(node: str, found: Configuration) -> dict[str, int]:
+    """Count the GPUs that gres.conf lists for a node, by model; empty = none of a model."""
     counts: dict[str, int] = {}
-    for each in lines if not detected else ():
+    for each in found.gres_lines(node):
         if each.get("name") == "gpu":
-            model, n = each.get("type", "").lower(), each.get("count", "")
-            files = len(expand_nodes(each.get("file", ""))) or 1
-            counts[model] = counts.get(model, 0) + (int(n) if n.isdecimal() else files)
+            files = str(len(expand_nodes(each.get("file", ""))) or 1)
+            n = parsed(Row("count", read=whole), each.get("count", files), each["_where"])
+            counts[each.get("type", "")] = counts.get(each.get("type", ""), 0) + n
     return counts
 
 
@@ -105,11 +100,13 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     of = f"node {record['nodename'][:40]} gres"
     lines = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
     shown, gpus = "_shown" in record, any(item.startswith("gpu") for item in given)
-    listed = [{} if shown else _listed(n, found) for n in expand_nodes(record["nodename"])]
+    by_hand = (n for n in expand_nodes(record["nodename"]) if {
+        each.get("autodetect", "off").lower() for each in found.gres_lines(n)} <= {"off"})  # fmt: skip
+    listed = [] if shown else [listed_gpus(n, found) for n in by_hand]
     matched = [match for item in given if (match := GPU.fullmatch(item))]
     n_given, models = sum(int(match[2] or 1) for match in matched), {(match[1] or "").lower() for match in matched}
-    there = [sum(n for model, n in each.items() if not model or {"", model} & models) for each in listed if each]
-    fewer = min(there, default=n_given)
+    mine = [[n for model, n in each.items() if not model or {"", model.lower()} & models] for each in listed if each]
+    fewer = min(map(sum, mine), default=n_given)
     return gaps_of([
         (fewer < n_given, of, f"{fewer} of {n_given}", "GPUs are in gres.conf: Slurm drains the node, here it has all"),
         (other, of, ",".join(other), "not modelled: jobs get what they ask for, and of GPUs none"),

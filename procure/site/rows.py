@@ -202,16 +202,8 @@ PARTITION = (
     *_rows("nodes are taken by the topology that is the cluster's default", "topology"),
     *_rows("jobs are ended at their limit, and not so many minutes later", "overtimelimit"),
     *_rows("nodes that are powered down are taken to start at once", "suspendtime", "powerdownonidle"),
-    *_rows(
-        _NOT_HELD,
-        "allowgroups",
-        "exclusiveuser",
-        "exclusivetopo",
-        "rootonly",
-        "reqresv",
-        "maxcpuspersocket",
-        "alternate",
-    ),
+    *_rows(_NOT_HELD, "allowgroups", "exclusiveuser", "exclusivetopo", "rootonly", "reqresv"),
+    *_rows(_NOT_HELD, "maxcpuspersocket", "alternate"),
 )
 """Of a line PartitionName."""
 

@@ -38,7 +38,7 @@ from procure.site.nodes import leave_out_future, node_table, resolve_node_sets
 from procure.site.past import past_events, past_reservations, unix_seconds
 from procure.site.rows import DATABASE, NO_EFFECT, NODES, PARTITION, SCHEDULER, SETTINGS, Row, parsed, taken
 from procure.site.store import SiteFolder, check_site
-from procure.site.values import mode_of, names, whole, words
+from procure.site.values import counts, mode_of, names, whole, words
 from procure.text import counted
 from procure.workload.slurm_text import expand_nodes
 
@@ -123,7 +123,9 @@ def _site(
         if "." in key:
             part, name = key.split(".")
             within[part][name] = value
+    remote = [f"{one['licensename']}:{one.get('total')}" for one in found.licenses if one.get("remote") == "yes"]
     values |= {
+        "licenses": counts(",".join(remote)) | values.get("licenses", {}),
         "version": (re.findall(r"\d+\.\d+(?:\.\d+)?", found.settings.get("slurm_version", "")) or [""])[0],
         "scheduler": _scheduler(found, unknown),
         "priority": _priority(found, within["priority"], tz, unknown),
@@ -409,10 +411,9 @@ def read_reservation(record: Record, tz: str | None) -> Reservation:
     needed = ("reservationname", "starttime", "endtime")
     if missing := [key for key in needed if not record.get(key)]:
         raise TableError(f"a reservation has no {missing[0]}; `scontrol show reservation` prints {', '.join(needed)}")
-    nodes = "" if record.get("nodes", "") in ("(null)", "") else record["nodes"]
     return Reservation(
         name=record["reservationname"], start=moment("starttime"), end=moment("endtime"),
-        nodes="" if "coreids" in record else nodes,
+        nodes="" if "coreids" in record else record.get("nodes", ""),
         flags=names(record.get("flags", "")), users=names(record.get("users", "")),
         accounts=names(record.get("accounts", "")),
     )  # fmt: skip
