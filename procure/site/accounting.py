@@ -11,7 +11,7 @@ from typing import Any
 from procure.errors import TableError
 from procure.site.limits import is_counted
 from procure.site.model import NotUnderstood, gaps_of
-from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, taken
+from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, parsed, taken
 from procure.site.values import names
 from procure.text import listed
 
@@ -371,8 +371,8 @@ def _take(
                 found.say(key or "column without a name", text, where, effect)
             continue
         try:
-            value = row.read(text) if not text.startswith("-") or "tres" in row.field else None
-        except ValueError:
+            value = parsed(row, text, where) if not text.startswith("-") or "tres" in row.field else None
+        except TableError:
             found.say(key, text, where, "not a number; the limit is not applied")
             continue
         if isinstance(value, dict):

@@ -312,7 +312,11 @@ def parsed(row: Row, text: str, where: str, what: str = "") -> Any:
         It cannot be read: with file and line, key, what was given, and what is needed.
     """
     try:
-        return row.read(text)
+        value = row.read(text)
+        most, amounts = (2**40, value.values()) if isinstance(value, dict) else (10**9, [value])
+        if any(isinstance(amount, int) and amount > most for amount in amounts):
+            raise ValueError(f"a number up to {most:,} is needed")
+        return value
     except ValueError as error:
         said = str(error)
         needed = said if said.endswith("needed") else "a number is needed"

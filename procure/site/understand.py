@@ -80,7 +80,7 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
         raise TableError(complaint(str(folder), problems(error))) from None
     except ValueError as error:
         raise TableError(f"{folder}: {error}") from None
-    check_site(site, nodes, str(folder))
+    check_site(site, nodes, str(folder), {one["partitionname"]: one["_where"] for one in found.partitions})
     return SiteFolder(site, nodes)
 
 
@@ -410,7 +410,10 @@ def read_reservation(record: Record, tz: str | None) -> Reservation:
 
     needed = ("reservationname", "starttime", "endtime")
     if missing := [key for key in needed if not record.get(key)]:
-        raise TableError(f"a reservation has no {missing[0]}; `scontrol show reservation` prints {', '.join(needed)}")
+        at = f"{record['_where']}: " if "_where" in record else ""
+        raise TableError(
+            f"{at}a reservation has no {missing[0]}; `scontrol show reservation` prints {', '.join(needed)}"
+        )
     return Reservation(
         name=record["reservationname"], start=moment("starttime"), end=moment("endtime"),
         nodes="" if "coreids" in record else record.get("nodes", ""),
