@@ -59,16 +59,12 @@ class Configuration:
 
     @functools.cached_property
     def gres_of(self) -> dict[str, list[Record]]:
-        """The lines of gres.conf by node; those of every node under an empty name."""
-        found: dict[str, list[Record]] = {}
+        """The lines of gres.conf by node, behind those of every node; these also stand under an empty name."""
+        found: dict[str, list[Record]] = {"": [each for each in self.gres if "nodename" not in each]}
         for each in self.gres:
-            for name in host_names(each["nodename"], each["_where"]) if "nodename" in each else [""]:
-                found.setdefault(name, []).append(each)
+            for name in host_names(each["nodename"], each["_where"]) if "nodename" in each else ():
+                found.setdefault(name, [*found[""]]).append(each)
         return found
-
-    def gres_lines(self, node: str) -> list[Record]:
-        """Return the lines of gres.conf that speak of a node."""
-        return [*self.gres_of.get("", ()), *self.gres_of.get(node, ())]
 
 
 _NO_SLURM_CONF = re.compile(

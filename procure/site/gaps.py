@@ -85,7 +85,7 @@ def contradicted(found: Configuration) -> list[NotUnderstood]:
 def listed_gpus(node: str, found: Configuration) -> dict[str, int]:
     """Count the GPUs that gres.conf lists for a node, by model; empty = none of a model."""
     counts: dict[str, int] = {}
-    for each in found.gres_lines(node):
+    for each in found.gres_of.get(node, found.gres_of[""]):
         if each.get("name") == "gpu":
             files = str(len(expand_nodes(each.get("file", ""))) or 1)
             n = parsed(Row("count", read=whole), each.get("count", files), each["_where"])
@@ -98,11 +98,12 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     given = [item for item in re.sub(r"\([^)]*\)", "", record.get("gres", "")).split(",") if item]
     other = sorted({item.partition(":")[0] for item in given if not GPU.fullmatch(item)} - {"", "N/A"})
     of = f"node {record['nodename'][:40]} gres"
-    lines = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
+    names = expand_nodes(record["nodename"])
+    lines = {n: found.gres_of.get(n, found.gres_of[""]) for n in names}
     shown, gpus = "_shown" in record, any(item.startswith("gpu") for item in given)
-    by_hand = (n for n in expand_nodes(record["nodename"]) if {
-        each.get("autodetect", "off").lower() for each in found.gres_lines(n)} <= {"off"})  # fmt: skip
-    listed = [] if shown else [listed_gpus(n, found) for n in by_hand]
+    own = (each.get("name") == "gpu" and "nodename" in each for n in names for each in lines[n])
+    detected = {n for n in names if any(one.get("autodetect", "off").lower() != "off" for one in lines[n])}
+    listed = [] if shown else [listed_gpus(n, found) for n in names if n not in detected]
     matched = [match for item in given if (match := GPU.fullmatch(item))]
     n_given, models = sum(int(match[2] or 1) for match in matched), {(match[1] or "").lower() for match in matched}
     mine = [[n for model, n in each.items() if not model or {"", model.lower()} & models] for each in listed if each]
@@ -112,7 +113,7 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
         (other, of, ",".join(other), "not modelled: jobs get what they ask for, and of GPUs none"),
         (gpus and not shown and "gpu" not in words(found.settings.get("grestypes", "")), of, "gpu",
          "GresTypes does not name it: in Slurm no job gets these, here they do; add gpu to GresTypes"),
-        (not shown and not gpus and any(each.get("name") == "gpu" for each in lines), of, "",
+        (not shown and not gpus and any(own), of, "",
          "gres.conf lists GPUs that its line does not have: Slurm gives out none, and so does procure"),
     ], record["_where"])  # fmt: skip
 
