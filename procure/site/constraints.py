@@ -20,8 +20,9 @@ def constraint_groups(text: str, features: list[set[str]]) -> list[tuple[np.ndar
     counts = re.findall(r"([^\[\]()&|*]+)\*(\d+)", plain)
     if counts:
         return [(_has(name.strip("[]()"), features), int(count)) for name, count in counts]
-    if plain.startswith("[") and "|" in plain:
-        return [(_matching(part, features), -1) for part in plain.strip("[]").split("|")]
+    if alike := re.search(r"\[([^\[\]]*\|[^\[\]]*)\]", plain):
+        parts = re.split(r"\|(?![^(]*\))", alike[1])  # of the brackets themselves, not of parentheses within
+        return [(_matching(plain.replace(alike[0], f"({part})"), features), -1) for part in parts]
     return [(_matching(plain, features), 0)]
 
 
