@@ -296,6 +296,7 @@ def test_constraints():
     assert rows("a&(b|a)") == [([0, 2], 0)]
     assert rows("[a*2&b*1]") == [([0, 2], 2), ([1, 2], 1)]
     assert rows("[a|b]") == [([0, 2], -1), ([1, 2], -1)]
+    assert rows("[a|b]&b") == [([2], -1), ([1, 2], -1)]
 
 
 def compare_with_twin(feature: str, seed: int, folder: Path) -> None:

@@ -291,6 +291,7 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (f"AccountingStorageEnforce=limits\n{NODES}{ALL}", "AccountingStorageType", "slurmdbd is taken"),
         (f"SelectTypeParameters=\n{NODES}{ALL}", "SelectTypeParameters", "not given"),
         (f"SelectTypeParameters=CR_Memory\n{NODES}{ALL}", "SelectTypeParameters", "does not start"),
+        (f"FastSchedule=1\n{NODES}{ALL}", "SchedulerParameters bf_max_job_test", "100 until"),
         (f"FastSchedule=1\nPriorityWeightFairshare=5\n{NODES}{ALL}", "PriorityFlags", "FAIR_TREE"),
         (NODES + "PartitionName=p Nodes=ALL AllowAccounts=a\n", "AllowAccounts", "binds nobody"),
         (NODES + "PartitionName=p Nodes=ALL TRESBillingWeights=GRES/gpu=9\n", "AccountingStorageTRES", "does not name"),
@@ -326,7 +327,12 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
          "User=averylong+", "cut"),
         ("assoc__txt", "Account||User\na|3|\n", "column without a name", "association"),
         ("share__txt", "Account|User|RawShares|RawUsage|\nroot|||9|\n", "sshare", "limits are unknown"),
-        ("resource__txt", "Name|Server|Count|\nansys|flex|20|\n", "file", "sacctmgr"),
+        ("resource__txt", "Name|Server|Count|Flags|\nansys|flex|20|Absolute|\n", "file", "sacctmgr"),
+        ("assoc__txt", "Account|User|QOS|MaxJobs|\na||normal||\n", "QOS", "put beside"),
+        ("config__txt", "Configuration data as of 1\nSelectType = select/linear\nClusterName = c\n",
+         "settings", "has other values"),
+        ("partition__txt", "PartitionName=p\n   Default=NO QoS=N/A\n   Nodes=n[1-4] SuspendTime=GLOBAL\n",
+         "partition p", "has other values"),
         ("share__txt", "Account|User|RawShares|RawUsage|FairShare|\nroot|||9||\n a||1|9||\n", "sshare RawUsage", "ran"),
         ("topology__conf", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=a,b\n"
          "SwitchName=d Switches=a\n", "topology", "network"),
@@ -336,7 +342,8 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("assoc__txt", "Account|User|MaxJobs|Flags|\na||||\nb|||Deleted|\n", "rows", "withdeleted"),
         ("make__sh", "sacctmgr -i add user u acc=a\n", "add user", "no account"),
         ("assoc__txt", "Account|User|MaxJobs|\nroot|||\na|||\na|u||\nb|||\n", "ParentName", "below root"),
-        ("node__txt", "NodeName=n1 CPUTot=99 RealMemory=8000 State=IDLE\n", "CPUs, RealMemory", "count here"),
+        ("node__txt", "NodeName=n1 CPUTot=8 RealMemory=8000 Gres=gpu:1 State=IDLE\n",
+         "CPUs, RealMemory, Gres, Feature, Weight", "count here"),
         ("resv__txt", RESERVATION + "Flags=TIME_FLOAT\n", "reservation r", "ever later"),
         ("resv__txt", RESERVATION + "Flags=PURGE_COMP=00:05:00\n", "reservation r", "nobody uses"),
         ("node__txt", "NodeName=m CPUTot=8 RealMemory=8000 State=IDLE*\n", "State", "1 node from m on did not answer"),
@@ -514,7 +521,7 @@ def test_what_stands_twice_or_nowhere(site, tmp_path):
     assert not found.rules.select.memory and document(found)["unread_files"] == ["old.conf"]
     for line in (
         "NodeName={{ names }} CPUs=8", "DefMemPerCPU=4G", "NodeName=a[1-4", "PartitionName=x State=idle",
-        "Include conf.d/*.conf", "DownNodes=z State=DOWN", "NodeName=x RealMemory=9 MemSpecLimit=10",
+        "Include conf.d/*.conf", "DownNodes=z State=DOWN", "NodeName=x RealMemory=9 MemSpecLimit=9",
     ):  # fmt: skip
         with pytest.raises(
             TableError, match=r"slurm\.conf:4.*(template|number|list|allowed|pattern|z; define|for jobs)"
@@ -679,6 +686,39 @@ def test_files_that_others_include(site, tmp_path):
     found = site("Licenses=x:2,y,x:3\nInclude /opt/slurm/etc/pcluster/q.conf\n", gres__conf="include a.conf\n")
     assert found.nodes[["gpus", "gpu_type"]].to_numpy().tolist() == [[2, "t4"]]
     assert found.rules.licenses == {"x": 5, "y": 1} and not found.rules.not_understood
+
+
+@pytest.mark.parametrize(
+    ("conf", "files", "read", "value"),
+    [
+        ("ClusterName=C\nInclude %c.conf\n", {"c__conf": "Licenses=x:2\n"}, lambda it: it.rules.licenses, {"x": 2}),
+        ("NodeName=x CPUs=1 Feature=a\\#b Weight=4294967295\n", {},
+         lambda it: it.nodes[["features", "weight"]].to_numpy().tolist()[-1], ["a#b", 10**9]),
+        ("# a page\x0cNodeName=n1\nMailProg=/x\\\\\n", {}, lambda it: len(it.nodes), 4),
+        ('PartitionName=q Nodes="n1 n3" AllowAccounts=Phys\n', {},
+         lambda it: [(one.nodes, one.allow_accounts) for one in it.rules.partitions[:1]], [("n1,n3", ("phys",))]),
+        ("", {"resv__txt": RESERVATION.replace("=r ", "=spring 1 ") + "\n" + RESERVATION.replace("=r ", "=spring 2 ")},
+         lambda it: [one.name for one in it.rules.reservations], ["spring 1", "spring 2"]),
+        ("", {"node__txt": "NodeName=m CPUTot=2 RealMemory=9 Weight=5\n   Comment=had RealMemory=3 State=DOWN\n"},
+         lambda it: it.nodes[["mem_mb", "weight"]].to_numpy().tolist()[0], [9, 5]),
+        ("Licenses=x:2\n", {"l__txt": "LicenseName=x\n  Total=2 Remote=no\nLicenseName=y@s\n  Total=3 Remote=yes\n"},
+         lambda it: it.rules.licenses, {"x": 2, "y": 3}),
+        ("", {"all__cfg": "Cluster - 'c'\nAccount - 'a':MaxJobs=2\nCluster - 'd'\nAccount - 'a':MaxJobs=7\n"},
+         lambda it: it.rules.associations[0].limits.max_jobs, 2),
+        ("", {"a__cfg": "QOS - 'q':MaxJobs=2\n", "b__cfg": "QOS - 'q':MaxJobs=7\n", "c__cfg": "QOS - 'q':MaxJobs=7\n"},
+         lambda it: [(one.where, one.value) for one in it.rules.not_understood], [("b.cfg", "QOS q")]),
+    ],
+)  # fmt: skip
+def test_odd_forms_are_read_as_slurm_reads_them(site, conf, files, read, value):
+    """Each was refused, or read as another, before."""
+    assert read(site(conf + NODES + ALL, **files)) == value
+
+
+def test_a_file_that_another_includes_is_read_once(tmp_path):
+    """Whichever of them is first by name, where none is slurm.conf."""
+    (tmp_path / "a.conf").write_text(NODES)
+    (tmp_path / "b.conf").write_text(HEAD + "Include a.conf\n" + ALL)
+    assert len(read_slurm(tmp_path).nodes) == 4
 
 
 def test_lists_and_values_as_slurm_takes_them(site):

@@ -10,8 +10,8 @@ from typing import Any
 
 from procure.errors import TableError
 from procure.site.limits import is_counted
-from procure.site.model import Limits, NotUnderstood, gaps_of
-from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, taken
+from procure.site.model import NotUnderstood, gaps_of
+from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, parsed, taken
 from procure.site.values import names
 from procure.text import listed
 
@@ -55,10 +55,11 @@ class Accounting:
 def read_accounting(files: list[tuple[str, str]], cluster: str = "") -> Accounting:
     """Read files of sacctmgr commands, dumps and tables, of which rows of another cluster than this are left out.
 
-    Later files add to earlier ones, and those of sshare come last.
+    Later files add to earlier ones, and those of sshare come last; what they say otherwise is noted.
     """
     found = Accounting(qos={"normal": {"name": "normal"}}, cluster=cluster)
-    scripts: list[str] = []
+    before = _told(found)
+    effect = "a file before has other values: those of this one stand; take out what is not in force"
     for name, text in sorted(files, key=lambda file: "RawUsage" in file[1]):
         first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
         if "|" in first:
@@ -66,12 +67,23 @@ def read_accounting(files: list[tuple[str, str]], cluster: str = "") -> Accounti
         elif re.match(r"(Cluster|Parent|Account|User|QOS) - ", first):
             _take_dump(name, text, found)
         else:
-            scripts.append(name)
             _take_script(name, text, found)
-    if len(scripts) > 1:
-        effect = "scripts in this order: where they differ the later stands; take out the one that is not in force"
-        found.say("sacctmgr", ", ".join(scripts), "", effect)
+        after = _told(found)
+        odd = dict.fromkeys(key[0] for key, value in before.items() if after.get(key) != value)
+        found.not_understood += gaps_of([(odd, "sacctmgr", ", ".join(odd)[:80], effect)], name)
+        before = after
     return found
+
+
+def _told(found: Accounting) -> dict[tuple[str, str, str], Any]:
+    """Return what is said so far: a value each of QOS and associations, but for the usage, by what it is of."""
+    told = {}
+    known = {f"QOS {name}": one for name, one in found.qos.items()}
+    for of, record in (known | {" ".join(key).rstrip(): one for key, one in found.associations.items()}).items():
+        for name, value in {**record, **record.get("limits", {}), "limits": "", "usage": ""}.items():
+            for tres, amount in value.items() if isinstance(value, dict) else [("", value)]:
+                told[of, name, tres] = set(amount) if isinstance(amount, tuple) else amount
+    return told
 
 
 def _assoc(found: Accounting, account: str, user: str = "", partition: str = "") -> dict[str, Any]:
@@ -186,7 +198,10 @@ def _take_user(
 
 def _take_dump(name: str, text: str, found: Accounting) -> None:
     """Take ``sacctmgr dump``: ``Account - 'a':Fairshare=1:QOS='x'`` below ``Parent - 'root'``."""
-    parent = "root"
+    parent, mine = "root", rf"Cluster - '?{re.escape(found.cluster)}'?(?::|$)"
+    if re.search(f"(?im)^{mine}", text):  # then what is of others counts for nothing; lines keep their numbers
+        others = rf"(?ims)^(?=Cluster - )(?!{mine}).*?(?=^Cluster - |\Z)"
+        text = re.sub(others, lambda of: "\n" * of[0].count("\n"), text)
     for number, line in enumerate(text.splitlines(), 1):
         match = re.match(r"(Cluster|Parent|Account|User|QOS) - '?(.*?)'?(:|(?::\w+[+-]?=.*)?)$", line)
         if not match:
@@ -224,7 +239,7 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
     rows = [(f"{name}:{number}", dict(zip(header, line.split("|"), strict=False))) for number, line in lines]
     clusters = {row["cluster"].strip().lower() for _, row in rows if row.get("cluster")}
     mine = found.cluster.lower()
-    if not set(header) & ({"timestart", "account"} | {row.name for row in (*QOS, *LIMITS)}):
+    if not set(header) & ({"timestart", "account"} | {row.name for row in (*QOS, *LIMITS)}) or "server" in header:
         return found.say("file", "", name, "none of sacctmgr's that is read")
     if len(clusters) > 1 and mine not in clusters:
         raise TableError(f"{name}: holds clusters {listed(sorted(clusters))}, and none is ClusterName; print one alone")
@@ -346,7 +361,7 @@ def _take(
     record |= values
     if {"preemptexempttime", "preemptexempt"} & given.keys():  # −1 is none
         record["exempt_time"] = values.get("exempt_time")
-    limits = record["limits"].model_dump() if "limits" in record else {}
+    limits = record.setdefault("limits", {})
     known = {row.name for row in table} | NO_EFFECT["accounting"]
     for key, text in given.items():
         row = _LIMITS.get(key)
@@ -356,8 +371,8 @@ def _take(
                 found.say(key or "column without a name", text, where, effect)
             continue
         try:
-            value = row.read(text) if not text.startswith("-") or "tres" in row.field else None
-        except ValueError:
+            value = parsed(row, text, where) if not text.startswith("-") or "tres" in row.field else None
+        except TableError:
             found.say(key, text, where, "not a number; the limit is not applied")
             continue
         if isinstance(value, dict):
@@ -368,5 +383,3 @@ def _take(
         limits[row.field] = value
         if row.effect and value is not None:
             found.say(key, text, where, row.effect)
-    if limits:
-        record["limits"] = Limits(**limits)

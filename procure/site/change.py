@@ -9,7 +9,6 @@ stand for the comma between amounts, since the parameters of a policy hold no co
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pandas as pd
 
@@ -152,7 +151,7 @@ def _qos(site: Site, name: str, given: Record, item: str) -> Site:
         raise _wrong(item, f"the site has no QOS {name!r}; {nearest(name, names)}")
     taken = Accounting()
     before = site.qos[names.index(name)]
-    record = _record(before)
+    record = before.model_dump()
     take_qos(record, given, item, taken)
     after = type(before)(**record)
     _refuse(site, item, taken.not_understood, before.limits != after.limits)
@@ -172,17 +171,13 @@ def _association(site: Site, kind: str, name: str, given: Record, item: str) -> 
         raise _wrong(item, f"the site has no {kind} {name!r}; {nearest(name, known) if known else 'it lists none'}")
     update = {}
     for before in fits:
-        taken, record = Accounting(), _record(before)
+        taken, record = Accounting(), before.model_dump()
         take_assoc(record, given, item, taken)
         after = type(before)(**record)
         _refuse(site, item, taken.not_understood, before.limits != after.limits)
         update[before.account, before.user, before.partition] = after
     found = tuple(update.get((a.account, a.user, a.partition), a) for a in site.associations)
     return site.model_copy(update={"associations": found})
-
-
-def _record(entity: Any) -> dict[str, Any]:
-    return {name: getattr(entity, name) for name in type(entity).model_fields}
 
 
 def _refuse(site: Site, item: str, unknown: list[NotUnderstood], limits: bool) -> None:

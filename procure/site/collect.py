@@ -13,12 +13,15 @@ from procure.workload.slurm_env import PATIENCE, run_slurm
 
 COMMANDS = {
     "config.txt": "scontrol show config",
-    "partition.txt": "scontrol show partition",
-    "node.txt": "scontrol show node",
+    "partition.txt": "scontrol --all show partition",
+    "node.txt": "scontrol --all show node",
     "reservation.txt": "scontrol show reservation",
+    "license.txt": "scontrol show license",
     "topology.conf": "scontrol show topology",
     "database.txt": "sacctmgr show config",
     "qos.txt": "sacctmgr show qos --parsable",
+    # Of a QOS what is not printed unless asked for; an old Slurm that lacks one of these fails, and says so.
+    "qos_rest.txt": "sacctmgr show qos --parsable format=Name,MaxWall,LimitFactor,MinPrioThres,GrpJobsAccrue",
     "assoc.txt": "sacctmgr show assoc tree --parsable",
     "event.txt": "sacctmgr show event --parsable start={begin}",
     "reservation_past.txt": (

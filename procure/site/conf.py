@@ -14,7 +14,7 @@ from pathlib import Path
 from procure.errors import TableError
 from procure.files.read import as_utf8, is_file, read_bytes
 from procure.site.accounting import SACCTMGR
-from procure.site.network import Network, host_names, is_slurm_topology
+from procure.site.network import Network, host_names, is_slurm_topology, joined_lines
 from procure.site.values import enforced, words
 from procure.text import counted
 
@@ -22,7 +22,10 @@ Record = dict[str, str]
 """One line or block: values by lower-case key; ``_where`` is file and line."""
 
 _PAIR = re.compile(r"(\w+(?:/\w+)?)\s*=\s*(\"[^\"]*\"|\S*(?: (?:sec|min)\b)?)")
-_REASON = re.compile(r"(?m)\bReason=(.*?)(?= (?:Comment|Extra|ResvName|InstanceId|InstanceType)=|$)")
+_FREE = re.compile(
+    r"(?m)\b(Reason|Comment|Extra)=(.*?)(?= (?:Reason|Comment|Extra|ResvName|InstanceId|InstanceType)=|$)"
+)
+"""What scontrol shows and may hold anything, and what may stand behind it on its line."""
 _MUTE = re.compile(r"^(?!.*(down|drain|fail)).*(\*|not_responding|no_respond)")
 _DEEPEST, _MOST_NODES = 10, 250_000
 
@@ -37,6 +40,8 @@ class Configuration:
     partitions: list[Record] = field(default_factory=list)
     reservations: list[Record] = field(default_factory=list)
     gres: list[Record] = field(default_factory=list)
+    licenses: list[Record] = field(default_factory=list)
+    twice: list[tuple[Record, Record]] = field(default_factory=list)  # what counts, and what another file says of it
     topology: tuple[str, str] = ("", "")  # file, text
     network: Network | None = None  # what it says; none where it is no tree of at most three levels
     accounting: list[tuple[str, str]] = field(default_factory=list)  # (file, text)
@@ -54,11 +59,11 @@ class Configuration:
 
     @functools.cached_property
     def gres_of(self) -> dict[str, list[Record]]:
-        """The lines of gres.conf by node; those of every node under an empty name."""
-        found: dict[str, list[Record]] = {}
+        """The lines of gres.conf by node, behind those of every node; these also stand under an empty name."""
+        found: dict[str, list[Record]] = {"": [each for each in self.gres if "nodename" not in each]}
         for each in self.gres:
-            for name in host_names(each["nodename"], each["_where"]) if "nodename" in each else [""]:
-                found.setdefault(name, []).append(each)
+            for name in host_names(each["nodename"], each["_where"]) if "nodename" in each else ():
+                found.setdefault(name, [*found[""]]).append(each)
         return found
 
 
@@ -70,7 +75,7 @@ _NO_SLURM_CONF = re.compile(
 _TEMPLATE = re.compile(r"\{\{|\{%|<%")
 """What Jinja, Salt and Puppet put in the place of a value."""
 _BESIDE = ("README", ".md", ".lock", "jobs.csv", "jobs.psv", "jobs.parquet")
-_BLOCKS = {"nodename": "nodes", "partitionname": "partitions", "reservationname": "reservations"}
+_BLOCKS = {f"{one}name": f"{one}s" for one in ("node", "partition", "reservation", "license")}
 
 
 def read_folder(folder: str | Path) -> Configuration:
@@ -88,7 +93,7 @@ def read_folder(folder: str | Path) -> Configuration:
     found = Configuration()
     first = ("slurm.conf", "gres.conf", "topology.yaml", "topology.conf")  # of both topologies Slurm takes the YAML
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    files.sort(key=lambda path: first.index(path.name) if path.name in first else len(first))
+    files.sort(key=lambda path: first.index(path.name) if path.name in first else len(first) + _stands_alone(path))
     whole = files[:1] == [folder / "slurm.conf"]  # then another .conf counts where it is included
     for path in files:
         if path in found.included:
@@ -99,17 +104,12 @@ def read_folder(folder: str | Path) -> Configuration:
             found.unread_files.append(path.name)
         elif kind == "conf":
             _take_lines(path, found)
-        elif kind == "shown":
-            as_of = re.match(r"Configuration data as of (\S+)", text.lstrip())
-            found.shown_at = as_of[1] if as_of else ""
-            _take_settings(path, text, found.settings, found.where)
-        elif kind == "database":
-            of_slurm = text.partition("SlurmDBD configuration")[0].count("\n")
-            _take_settings(path, text, *found.database, of_slurm)
+        elif kind in ("shown", "database"):
+            _take_shown(path, text, found, kind)
         elif path.name == "slurmdbd.conf":
             _take_lines(path, own := Configuration())
             found.database = own.settings | found.database[0], own.where | found.database[1]
-        elif kind in ("nodes", "partitions", "reservations"):
+        elif kind in _BLOCKS.values():
             _take_blocks(path, text, found, kind)
         elif kind == "gres":
             found.gres.extend(one | {"name": one.get("name", "").lower()} for one in _records(path, found))
@@ -126,6 +126,10 @@ def read_folder(folder: str | Path) -> Configuration:
         raise _nothing_defined(folder, found)
     _note_left_out(found)
     return found
+
+
+def _stands_alone(path: Path) -> bool:
+    return path.suffix != ".conf" or not re.search(rb"(?im)^\s*include\s", read_bytes(path))
 
 
 def _nothing_defined(folder: Path, found: Configuration) -> TableError:
@@ -166,6 +170,9 @@ def _note_left_out(found: Configuration) -> None:
          "not given: CR_Core_Memory is taken, as by Slurm 22.05 and later; before it may be CR_CPU: write it"),
         ("cons_" in kind and by and not re.search("cpu|core|socket", ",".join(by)), where("selecttypeparameters", ""),
          "SelectTypeParameters", "without CR_Core, CR_CPU or CR_Socket Slurm does not start; cores are taken"),
+        ("fastschedule" in found.settings and not re.search("job_test|max_job_bf", get("schedulerparameters", "")),
+         where("fastschedule", ""), "SchedulerParameters bf_max_job_test",
+         "not given: 500 is taken, as by Slurm 22.05; it is 100 until 19.05, and FastSchedule is of before 20.02"),
         (old, where("fastschedule", ""), "PriorityFlags",
          "without FAIR_TREE; it is taken, as by Slurm since 19.05, and FastSchedule is of before 20.02"),
         (held and not enforce and (not version or version >= [23, 2]), held[0]["_where"] if held else "",
@@ -183,7 +190,7 @@ def _kind(path: Path, text: str) -> str:
     """Say what a file is by its name, else by its first words; empty = none of Slurm's."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     head = " ".join(lines[:3])
-    if re.match(r"No (reservations|nodes|partitions) in the system", head):
+    if re.match(r"No (reservations|nodes|partitions|licenses) (in the system|configured)", head):
         return "other"
     if re.search(r"^Configuration data as of", head):
         return "database" if "SlurmDBD configuration" in text else "shown"
@@ -245,21 +252,6 @@ def _parsable(path: Path, text: str, found: Configuration) -> str:
     return "\n".join([head, "", *rest]) + "\n"  # lines keep their numbers
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Give the lines of a file as Slurm's parser joins them: a comment goes first, so that it continues nothing."""
-    held, first = "", 0
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = re.sub(r"(?<!\\)#.*", "", raw).rstrip()
-        first = first or number
-        if line.endswith("\\"):
-            held += line[:-1]
-            continue
-        yield first, (held + line).strip()
-        held, first = "", 0
-    if held:
-        yield first, held.strip()
-
-
 _PROMPT = re.compile(r"(?m)^[^=|\n]{0,80}[#$%>] *(sudo +)?((scontrol|sacctmgr) .*\b(show|list)|sshare)\b.*$")
 """The line of a terminal that asked for what stands below it."""
 
@@ -271,7 +263,7 @@ def _text(path: Path) -> str:
 def _lines_with_included(path: Path, found: Configuration, depth: int = 0) -> Iterator[tuple[Path, int, str]]:
     """Give the lines of a file, and in their place those of the files that it includes, with where they stand."""
     found.included.add(path)
-    for number, line in _lines(_text(path)):
+    for number, line in joined_lines(_text(path)):
         if include := re.match(r"(?i)include\s+(\S+)", line):
             one = _included(path, include[1], f"{path.name}:{number}", found, depth)
             yield from _lines_with_included(one, found, depth + 1)
@@ -336,7 +328,7 @@ def _refuse_twice(key: str, record: Record, found: Configuration, folder: Path) 
 
 def _included(path: Path, name: str, where: str, found: Configuration, depth: int) -> Path:
     """Return the file that a line includes: of /etc/slurm/conf/nodes.conf as much of its end as stands here."""
-    name = name.replace("%c", found.settings.get("clustername", "%c"))
+    name = name.replace("%c", found.settings.get("clustername", "%c").lower())
     parts = Path(name.lstrip("/")).parts
     named = next((one for n in range(len(parts)) if is_file(one := path.parent.joinpath(*parts[n:]))), None)
     if depth >= _DEEPEST or named is None:
@@ -351,31 +343,46 @@ def _included(path: Path, name: str, where: str, found: Configuration, depth: in
     return named
 
 
-def _take_settings(path: Path, text: str, settings: Record, where: Record, after: int = 0) -> None:
-    """Take ``Key = value`` lines behind some, as ``show config`` prints them; of ``Epilog[0]``, ``Epilog[1]`` one."""
+def _take_shown(path: Path, text: str, found: Configuration, kind: str) -> None:
+    """Take ``Key = value`` lines as ``show config`` prints them, of slurmdbd's its own; of ``Epilog[0]``, … one."""
+    values: Record = {"_where": path.name}
+    where: Record = {}
+    after = text.partition("SlurmDBD configuration")[0].count("\n") if kind == "database" else 0
     for number, line in enumerate(text.splitlines()[after:], after + 1):
         match = re.match(r"(\w+)(?:\[\d+\])?\s+= (.*)", line)
         if match and match[2].strip() not in ("(null)", "N/A", "(none)"):
             name = match[1].lower()
-            settings.setdefault(name, match[2].strip())
+            values.setdefault(name, match[2].strip())
             where.setdefault(name, f"{path.name}:{number}")
+    if kind == "database":
+        found.database = values | found.database[0], where | found.database[1]
+        return
+    found.shown_at = text.split()[4]  # Configuration data as of
+    found.twice.append((found.settings, values))
+    found.settings, found.where = values | found.settings, where | found.where
 
 
 def _take_blocks(path: Path, text: str, found: Configuration, kind: str) -> None:
-    """Take what ``scontrol show node|partition|reservation`` prints: blocks, or a line each with -o."""
+    """Take what ``scontrol show node|partition|reservation|license`` prints: blocks, or a line each with -o."""
     first = next(key for key, name in _BLOCKS.items() if name == kind)
     held: list[Record] = getattr(found, kind)
-    have = {record[first] for record in held}
+    have = {record[first]: record for record in held}
     number = 1
     for block in re.split(rf"(?im)^(?={first}=)", text):
-        reason = _REASON.search(block)  # may hold anything
-        pairs = {key.lower(): value for key, value in _PAIR.findall(_REASON.sub("", block))}
-        if reason:
-            pairs["reason"] = reason[1].strip()
-        if first in pairs and pairs[first] not in have:
+        free = dict(_FREE.findall(block))
+        pairs = {key.lower(): value for key, value in _PAIR.findall(_FREE.sub("", block))}
+        if name := re.match(rf"(?i){first}=(.*?)(?=\s+\w+=|\s*$)", block):  # a reservation's may hold spaces
+            pairs[first] = name[1]
+        if "Reason" in free:
+            pairs["reason"] = free["Reason"].strip()
+        if first in pairs:
             pairs = {key: "" if value in ("(null)", "N/A") else value for key, value in pairs.items()}
             pairs |= {key: pairs[key].replace(":(null)", "") for key in pairs.keys() & {"gres"}}
-            held.append(pairs | {"_where": f"{path.name}:{number}", "_shown": "1"})
+            pairs |= {"_where": f"{path.name}:{number}", "_shown": "1"}
+            if (kept := have.setdefault(pairs[first], pairs)) is pairs:
+                held.append(pairs)
+            else:
+                found.twice.append((kept, pairs))
         number += block.count("\n")
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from procure.errors import TableError
 
-_TOKEN = re.compile(r"[^\[\]()&|*,\s]+|\*\d+|[\[\]()&|,]")
-
 
 def constraint_groups(text: str, features: list[set[str]]) -> list[tuple[np.ndarray, int]]:
     """Read a ``--constraint``: groups of nodes and how many are taken of each (0 = all that are asked for).
@@ -22,8 +20,9 @@ def constraint_groups(text: str, features: list[set[str]]) -> list[tuple[np.ndar
     counts = re.findall(r"([^\[\]()&|*]+)\*(\d+)", plain)
     if counts:
         return [(_has(name.strip("[]()"), features), int(count)) for name, count in counts]
-    if plain.startswith("[") and "|" in plain:
-        return [(_matching(part, features), -1) for part in plain.strip("[]").split("|")]
+    if alike := re.search(r"\[([^\[\]]*\|[^\[\]]*)\]", plain):
+        parts = re.split(r"\|(?![^(]*\))", alike[1])  # of the brackets themselves, not of parentheses within
+        return [(_matching(plain.replace(alike[0], f"({part})"), features), -1) for part in parts]
     return [(_matching(plain, features), 0)]
 
 
@@ -32,35 +31,19 @@ def _has(name: str, features: list[set[str]]) -> np.ndarray:
 
 
 def _matching(text: str, features: list[set[str]]) -> np.ndarray:
-    tokens = _TOKEN.findall(text.replace("[", "(").replace("]", ")"))
-    position = 0
+    """Return which nodes match: ``&`` above ``|``, and what stands in parentheses above both."""
+    known: dict[str, np.ndarray] = {}
 
-    def either() -> np.ndarray:
-        nonlocal position
-        found = both()
-        while position < len(tokens) and tokens[position] == "|":
-            position += 1
-            found = found | both()
-        return found
+    def either(part: str) -> np.ndarray:
+        return np.any([np.all([one(name.strip()) for name in each.split("&")], 0) for each in part.split("|")], 0)
 
-    def both() -> np.ndarray:
-        nonlocal position
-        found = one()
-        while position < len(tokens) and tokens[position] == "&":
-            position += 1
-            found = found & one()
-        return found
-
-    def one() -> np.ndarray:
-        nonlocal position
-        if position >= len(tokens):
+    def one(name: str) -> np.ndarray:
+        if not name:
             raise TableError(f"constraint {text!r} ends where a feature is expected")
-        token = tokens[position]
-        position += 1
-        if token == "(":
-            found = either()
-            position += 1
-            return found
-        return _has(token, features)
+        return known[name] if name in known else _has(name, features)
 
-    return either()
+    rest = text.replace("[", "(").replace("]", ")")
+    while inner := re.search(r"\(([^()]*)\)", rest):
+        known[key := f"<{len(known)}>"] = either(inner[1])
+        rest = rest.replace(inner[0], key)
+    return either(rest)

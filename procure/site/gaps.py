@@ -9,8 +9,8 @@ from typing import Any
 from procure.site.accounting import Accounting
 from procure.site.conf import Configuration, Record
 from procure.site.model import NotUnderstood, gaps_of
-from procure.site.rows import NO_EFFECT, NODES, SETTINGS, Row, taken
-from procure.site.values import UNSET, enforced, words
+from procure.site.rows import NO_EFFECT, NODES, PARTITION, SETTINGS, TOGETHER, Row, parsed, taken
+from procure.site.values import UNSET, enforced, whole, words
 from procure.workload.slurm_text import MODEL, expand_nodes
 
 GPU = re.compile(rf"gpu(?::(?!no_consume|\d+[kKmMgG]$)({MODEL}))?(?:[:=](\d+))?")
@@ -37,13 +37,12 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
     odd = ",".join(word for word in enforce if word not in (*limits, "0", "none", "wckeys", "nojobs", "nosteps"))
     shares = get("priorityweightfairshare", "0") != "0"
     ranks = get("priorityweightqos", "0") != "0" or get("preempttype", "").lower() == "preempt/qos"
-    no_qos = not any("qos" in text.lower() or "Priority|" in text for _, text in found.accounting)
     put = "are unknown and bind nobody; put beside slurm.conf what `sacctmgr show {} --parsable` prints"
     plugin = get("topologyplugin", "").removeprefix("topology/")
     gaps = gaps_of([
         ((limits or shares) and not accounting.associations.keys() - {("root", "", "")}, "associations", "",
          f"accounts, users and their limits {put.format('assoc tree')}"),
-        ((limits or ranks) and no_qos, "QOS", "", f"QOS and their limits {put.format('qos')}"),
+        ((limits or ranks) and not accounting.preempt_modes, "QOS", "", f"QOS and their limits {put.format('qos')}"),
         (shares and any(partition for _, _, partition in accounting.associations), "associations by partition", "",
          "in Slurm each has shares and use of its own; here a user is one, with a share of 1"),
         (odd, "AccountingStorageEnforce", odd, "no word of Slurm's: it enforces nothing"),
@@ -66,16 +65,31 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
     return gaps
 
 
-def _listed(node: str, found: Configuration) -> dict[str, int]:
-    """Count the GPUs that gres.conf lists for a node, by model; empty = none, or they are detected (AutoDetect)."""
-    lines = [*found.gres_of.get("", ()), *found.gres_of.get(node, ())]
-    detected = any(each.get("autodetect", "off").lower() != "off" for each in lines)
+def contradicted(found: Configuration) -> list[NotUnderstood]:
+    """Name what scontrol shows otherwise than the file that counts, as where it was changed since."""
+    gaps = []
+    for kept, other in found.twice:
+        name, at = other.get("partitionname"), other["_where"]
+        rows = [row for row in (PARTITION if name else SETTINGS) if kept.get(row.name) and other.get(row.name)]
+        first, second = (
+            [set(words(one[row.name])) if row.field == TOGETHER else parsed(row, one[row.name], at) for row in rows]
+            for one in (kept, other)
+        )
+        odd = {row.name: "" for row, a, b in zip(rows, first, second, strict=True) if row.field and a != b}
+        value = ",".join(sorted(odd.keys() - {"nodes", "accountingstorageenforce"}))
+        effect = f"{kept.get('_where', 'slurm.conf')} has other values, which count here"
+        gaps += gaps_of([(value, f"partition {name}" if name else "settings", value, effect)], at)
+    return gaps
+
+
+def listed_gpus(node: str, found: Configuration) -> dict[str, int]:
+    """Count the GPUs that gres.conf lists for a node, by model; empty = none of a model."""
     counts: dict[str, int] = {}
-    for each in lines if not detected else ():
+    for each in found.gres_of.get(node, found.gres_of[""]):
         if each.get("name") == "gpu":
-            model, n = each.get("type", "").lower(), each.get("count", "")
-            files = len(expand_nodes(each.get("file", ""))) or 1
-            counts[model] = counts.get(model, 0) + (int(n) if n.isdecimal() else files)
+            files = str(len(expand_nodes(each.get("file", ""))) or 1)
+            n = parsed(Row("count", read=whole), each.get("count", files), each["_where"])
+            counts[each.get("type", "")] = counts.get(each.get("type", ""), 0) + n
     return counts
 
 
@@ -84,19 +98,22 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     given = [item for item in re.sub(r"\([^)]*\)", "", record.get("gres", "")).split(",") if item]
     other = sorted({item.partition(":")[0] for item in given if not GPU.fullmatch(item)} - {"", "N/A"})
     of = f"node {record['nodename'][:40]} gres"
-    lines = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
+    names = expand_nodes(record["nodename"])
+    lines = {n: found.gres_of.get(n, found.gres_of[""]) for n in names}
     shown, gpus = "_shown" in record, any(item.startswith("gpu") for item in given)
-    listed = [{} if shown else _listed(n, found) for n in expand_nodes(record["nodename"])]
+    own = (each.get("name") == "gpu" and "nodename" in each for n in names for each in lines[n])
+    detected = {n for n in names if any(one.get("autodetect", "off").lower() != "off" for one in lines[n])}
+    listed = [] if shown else [listed_gpus(n, found) for n in names if n not in detected]
     matched = [match for item in given if (match := GPU.fullmatch(item))]
     n_given, models = sum(int(match[2] or 1) for match in matched), {(match[1] or "").lower() for match in matched}
-    there = [sum(n for model, n in each.items() if not model or {"", model} & models) for each in listed if each]
-    fewer = min(there, default=n_given)
+    mine = [[n for model, n in each.items() if not model or {"", model.lower()} & models] for each in listed if each]
+    fewer = min(map(sum, mine), default=n_given)
     return gaps_of([
         (fewer < n_given, of, f"{fewer} of {n_given}", "GPUs are in gres.conf: Slurm drains the node, here it has all"),
         (other, of, ",".join(other), "not modelled: jobs get what they ask for, and of GPUs none"),
         (gpus and not shown and "gpu" not in words(found.settings.get("grestypes", "")), of, "gpu",
          "GresTypes does not name it: in Slurm no job gets these, here they do; add gpu to GresTypes"),
-        (not shown and not gpus and any(each.get("name") == "gpu" for each in lines), of, "",
+        (not shown and not gpus and any(own), of, "",
          "gres.conf lists GPUs that its line does not have: Slurm gives out none, and so does procure"),
     ], record["_where"])  # fmt: skip
 
@@ -117,7 +134,7 @@ def geometry(given: Mapping[str, Any]) -> tuple[int, int, int]:
 def node_gaps(found: Configuration) -> list[NotUnderstood]:
     """Name what lines of nodes leave out or contradict, with what it is taken to be."""
     told: dict[tuple[str, str], list[Record]] = {}
-    sizes: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, tuple[Any, ...]] = {}
     if found.settings.get("fastschedule") == "0":
         effect = "nodes are as they report, not as their lines say: put what `scontrol show node` prints in their place"
         told["FastSchedule", effect] = [{"nodename": "0", "_where": found.where["fastschedule"]}]
@@ -125,10 +142,13 @@ def node_gaps(found: Configuration) -> list[NotUnderstood]:
         given, _ = taken(NODES, record, lambda _: "")
         cpus, state = geometry(given)[0], record.get("state", "").upper()
         sized = given.keys() & {"cpus", "boards", "sockets", "sockets_per_board", "cores", "threads_per_core"}
-        size = cpus, given.get("mem_mb", 1)
+        gres = re.sub(r"\([^)]*\)", "", record.get("gres", ""))
+        size = cpus, given.get("mem_mb", 1), gres, given.get("features", ""), given.get("weight", 1)
         twice = [sizes.setdefault(name, size) for name in expand_nodes(record["nodename"])]
         gaps = {
-            ("CPUs, RealMemory", "others stand in a file before, which count here"): any(one != size for one in twice),
+            ("CPUs, RealMemory, Gres, Feature, Weight", "others stand in a file before, which count here"): any(
+                one != size for one in twice
+            ),
             ("CPUs", "not given: 1, as Slurm takes it"): not sized,
             ("CPUs", f"no product of sockets, cores and threads: {cpus}, as Slurm resets it"): (
                 given.get("cpus", cpus) != cpus

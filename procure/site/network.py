@@ -117,10 +117,25 @@ def parse_slurm_topology(text: str, source: str = "topology.conf") -> Network:
     return Network(frame[["node_id", "leaf", "pod", "leaf_switch", "pod_switch"]], n_levels, len(tops))
 
 
+def joined_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Give the lines of a file as Slurm's parser joins them: a comment goes first, so that it continues nothing."""
+    held, first = "", 0
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = re.sub(r"(?<!\\)((?:\\\\)*)#.*", r"\1", raw).rstrip()
+        first = first or number
+        if re.search(r"(?<!\\)(?:\\\\)*\\$", line):
+            held += line[:-1]
+            continue
+        yield first, re.sub(r"\\(.)", r"\1", held + line).strip()
+        held, first = "", 0
+    if held:
+        yield first, held.strip()
+
+
 def _line_records(text: str, source: str) -> Iterator[Record]:
-    for number, line in enumerate(re.sub(r"\\[ \t]*\r?\n", "", text).splitlines(), start=1):
+    for number, line in joined_lines(text):
         where, fields = f"{source}, line {number}", {}
-        for token in re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split():
+        for token in re.sub(r"\s*=\s*", "=", line).split():
             key, equals, value = token.partition("=")
             if not equals or not value:
                 raise TableError(f"{where}: {token!r} was given; KEY=VALUE such as SwitchName=s0 is needed")
@@ -192,8 +207,8 @@ def _switches(records: Iterable[Record], source: str) -> tuple[dict[str, list[st
 
 
 def host_names(text: str, where: str) -> list[str]:
-    """Expand a host list; a comma at its end, or a second one, counts for nothing, as in Slurm."""
-    text = re.sub(",+", ",", text).strip(",")
+    """Expand a host list; a comma at its end, a second one, or a space, counts for nothing, as in Slurm."""
+    text = re.sub(r"[,\s]+", ",", text).strip(",")
     if not _HOST_LIST.fullmatch(text):
         cut = (
             "; no ] closes its [ (scontrol cuts lines at SLURM_TOPO_LEN characters)"

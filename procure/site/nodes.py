@@ -10,11 +10,10 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files.gpu_pools import joined_pools
 from procure.site.conf import Configuration, Record
-from procure.site.gaps import GPU, geometry
+from procure.site.gaps import GPU, geometry, listed_gpus
 from procure.site.model import NodeEvent
 from procure.site.network import host_names
-from procure.site.rows import NODES, Row, parsed, taken
-from procure.site.values import whole
+from procure.site.rows import NODES, taken
 from procure.tables import NODE, check
 from procure.workload.slurm_text import expand_nodes
 
@@ -115,7 +114,7 @@ def _node(record: Record) -> dict[str, Any]:
         reserved = threads * (cores or listed if "_shown" in record else listed or cores)
         cpus -= reserved
     memory = given.get("mem_mb", 1) - given.get("reserved_mb", 0)
-    if not (min(reserved, 1) <= cpus <= _LARGEST and 0 <= memory <= _LARGEST):
+    if not (min(reserved, 1) <= cpus <= _LARGEST and min(given.get("reserved_mb", 0), 1) <= memory <= _LARGEST):
         raise TableError(
             f"{record['_where']}: node {record['nodename'][:40]} would have {cpus:,} CPUs and {memory:,} MB for jobs; "
             "correct its CPUs, CoreSpecCount, RealMemory or MemSpecLimit"
@@ -143,12 +142,7 @@ def _gpus(name: str, record: Record, found: Configuration) -> tuple[int, str]:
         return 0, ""
     if set(kinds) == {""}:
         # Slurm counts the models of an untyped number as gres.conf lists them, and so for this node.
-        typed: dict[str, int] = {}
-        for each in (*found.gres_of.get("", ()), *found.gres_of.get(name, ())):
-            if each.get("name") == "gpu" and each.get("type"):
-                files = len(expand_nodes(each.get("file", "")))
-                n = parsed(Row("count", read=whole), each.get("count", "0"), each["_where"]) or files or kinds[""]
-                typed[each["type"]] = typed.get(each["type"], 0) + n
+        typed = {model: n for model, n in listed_gpus(name, found).items() if model}
         if len(typed) == 1:
             return kinds[""], next(iter(typed))
         if typed and sum(typed.values()) == kinds[""]:

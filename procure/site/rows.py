@@ -167,7 +167,7 @@ SCHEDULER = (
 
 _NOT_HELD = "not modelled: more jobs may start in the partition than in Slurm"
 PARTITION = (
-    Row("nodes", "nodes", lambda text: "ALL" if text.upper() == "ALL" else text),
+    Row("nodes", "nodes", lambda text: "ALL" if text.upper() == "ALL" else ",".join(text.split())),
     Row("default", "default", yes),
     Row("state", "state", str.lower),
     Row("prioritytier", "priority_tier", whole),
@@ -186,8 +186,7 @@ PARTITION = (
     Row("qos", "qos"),
     Row("allowqos", "allow_qos", unless_all),
     Row("denyqos", "deny_qos", unless_all),
-    Row("allowaccounts", "allow_accounts", unless_all),
-    Row("denyaccounts", "deny_accounts", unless_all),
+    *(Row(f"{one}accounts", f"{one}_accounts", lambda text: unless_all(text.lower())) for one in ("allow", "deny")),
     *(Row(name, "oversubscribe", shared) for name in ("shared", "oversubscribe")),
     Row(
         "exclusive",
@@ -204,16 +203,8 @@ PARTITION = (
     *_rows("nodes are taken by the topology that is the cluster's default", "topology"),
     *_rows("jobs are ended at their limit, and not so many minutes later", "overtimelimit"),
     *_rows("nodes that are powered down are taken to start at once", "suspendtime", "powerdownonidle"),
-    *_rows(
-        _NOT_HELD,
-        "allowgroups",
-        "exclusiveuser",
-        "exclusivetopo",
-        "rootonly",
-        "reqresv",
-        "maxcpuspersocket",
-        "alternate",
-    ),
+    *_rows(_NOT_HELD, "allowgroups", "exclusiveuser", "exclusivetopo", "rootonly", "reqresv"),
+    *_rows(_NOT_HELD, "maxcpuspersocket", "alternate"),
 )
 """Of a line PartitionName."""
 
@@ -229,7 +220,7 @@ NODES = (
     Row("cpuefctv", "usable", whole),
     Row("corespeccount", "reserved_cores", whole),
     Row("cpuspeclist", "reserved_cpus", lambda text: [int(n) for n in expand_nodes(f"[{text}]")]),
-    Row("weight", "weight", whole),
+    Row("weight", "weight", lambda text: min(whole(text), 10**9)),  # Slurm's largest is 2³²: it comes last
     *(Row(name, "features") for name in ("availablefeatures", "activefeatures", "feature")),
 )
 """Of a line NodeName."""
@@ -322,7 +313,11 @@ def parsed(row: Row, text: str, where: str, what: str = "") -> Any:
         It cannot be read: with file and line, key, what was given, and what is needed.
     """
     try:
-        return row.read(text)
+        value = row.read(text)
+        most, amounts = (2**40, value.values()) if isinstance(value, dict) else (10**9, [value])
+        if any(isinstance(amount, int) and amount > most for amount in amounts):
+            raise ValueError(f"a number up to {most:,} is needed")
+        return value
     except ValueError as error:
         said = str(error)
         needed = said if said.endswith("needed") else "a number is needed"

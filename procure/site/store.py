@@ -43,8 +43,8 @@ def read_site(folder: str | Path) -> SiteFolder:
     return SiteFolder(site, nodes)
 
 
-def check_site(site: Site, nodes: pd.DataFrame, source: str) -> None:
-    """Refuse partitions, reservations and events of unknown nodes, and QOS that are not defined."""
+def check_site(site: Site, nodes: pd.DataFrame, source: str, where: dict[str, str] | None = None) -> None:
+    """Refuse partitions (``where`` they stand), reservations and events of unknown nodes, and QOS not defined."""
     known = set(nodes["node_id"])
     named = [(f"partition {each.name}", each.nodes) for each in site.partitions]
     named += [(f"reservation {each.name}", each.nodes) for each in site.reservations]
@@ -56,7 +56,8 @@ def check_site(site: Site, nodes: pd.DataFrame, source: str) -> None:
     defined = {each.name for each in site.qos}
     unknown = {each.name: each.qos for each in site.partitions if each.qos and each.qos not in defined}
     if unknown:
-        which = ", ".join(f"partition {name} has QOS {qos}" for name, qos in unknown.items())
+        at = where or {}
+        which = ", ".join(f"{at.get(name, '')} partition {name} has QOS {qos}".strip() for name, qos in unknown.items())
         one = len(set(unknown.values())) == 1
         raise TableError(
             f"{source}: {which}; {'it is' if one else 'they are'} not defined: put beside slurm.conf what "

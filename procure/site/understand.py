@@ -16,7 +16,7 @@ from procure.errors import TableError
 from procure.settings import complaint, problems
 from procure.site.accounting import Accounting, read_accounting
 from procure.site.conf import Configuration, Record, read_folder
-from procure.site.gaps import gres_gaps, missing, node_gaps, reservation_gaps, unlisted, without_database
+from procure.site.gaps import contradicted, gres_gaps, missing, node_gaps, reservation_gaps, unlisted, without_database
 from procure.site.limits import is_counted
 from procure.site.model import (
     Association,
@@ -38,7 +38,7 @@ from procure.site.nodes import leave_out_future, node_table, resolve_node_sets
 from procure.site.past import past_events, past_reservations, unix_seconds
 from procure.site.rows import DATABASE, NO_EFFECT, NODES, PARTITION, SCHEDULER, SETTINGS, Row, parsed, taken
 from procure.site.store import SiteFolder, check_site
-from procure.site.values import mode_of, whole, words
+from procure.site.values import counts, mode_of, names, whole, words
 from procure.text import counted
 from procure.workload.slurm_text import expand_nodes
 
@@ -80,7 +80,7 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
         raise TableError(complaint(str(folder), problems(error))) from None
     except ValueError as error:
         raise TableError(f"{folder}: {error}") from None
-    check_site(site, nodes, str(folder))
+    check_site(site, nodes, str(folder), {one["partitionname"]: one["_where"] for one in found.partitions})
     return SiteFolder(site, nodes)
 
 
@@ -103,9 +103,10 @@ def _site(
     called = {name.lower(): name for name in accounting.qos}  # whatever their case, as in Slurm
     for record in found.partitions:
         for key in record.keys() & {"qos", "allowqos", "denyqos"}:
-            record[key] = ",".join(called.get(name.lower(), name) for name in record[key].split(","))
+            other = str if key == "qos" else str.lower
+            record[key] = ",".join(called.get(name.lower(), other(name)) for name in record[key].split(","))
     unknown += [NotUnderstood(setting=what, where=where, effect=effect) for where, what, effect in found.unread]
-    unknown += accounting.not_understood + missing(found, accounting) + node_gaps(found)
+    unknown += accounting.not_understood + missing(found, accounting) + node_gaps(found) + contradicted(found)
     for record in found.nodes:
         unknown += unlisted(record, NODES, "node", f"node {record['nodename'][:40]}")
         unknown += gres_gaps(record, found)
@@ -122,7 +123,9 @@ def _site(
         if "." in key:
             part, name = key.split(".")
             within[part][name] = value
+    remote = [f"{one['licensename']}:{one.get('total')}" for one in found.licenses if one.get("remote") == "yes"]
     values |= {
+        "licenses": counts(",".join(remote)) | values.get("licenses", {}),
         "version": (re.findall(r"\d+\.\d+(?:\.\d+)?", found.settings.get("slurm_version", "")) or [""])[0],
         "scheduler": _scheduler(found, unknown),
         "priority": _priority(found, within["priority"], tz, unknown),
@@ -154,23 +157,21 @@ def _site(
     named = {name for one in partitions for name in (*one.allow_accounts, *one.deny_accounts)} & parents
     effect = "taken for the accounts below, too, as by Slurm since 23.02; the version of this one is not known"
     unknown += gaps_of([(named and not values["version"], "AllowAccounts", ",".join(sorted(named)), effect)])
-    unknown += _undefined_qos(accounting, partitions, unknown)
+    unknown += _undefined_qos(accounting, partitions)
     version, effect = values["version"], f"the rules were compared with Slurm {', '.join(COMPARED)}; another may differ"
     unknown += gaps_of([(version and not version.startswith(COMPARED), "SLURM_VERSION", version, effect)])
     return Site(**values, not_understood=tuple(_placed(each, found) for each in unknown))
 
 
-def _undefined_qos(
-    accounting: Accounting, partitions: Sequence[Partition], told: list[NotUnderstood]
-) -> list[NotUnderstood]:
-    """Name the QOS that others name and no table defines, where their lack is not told already."""
+def _undefined_qos(accounting: Accounting, partitions: Sequence[Partition]) -> list[NotUnderstood]:
+    """Name the QOS that others name and no table defines."""
     asked = {name for one in accounting.associations.values() for name in (*one.get("qos", ()), one.get("default_qos"))}
     asked |= {name for one in partitions for name in (*one.allow_qos, *one.deny_qos)}
     asked |= {name for one in accounting.qos.values() for name in one.get("preempt", ())}
     known = {name.lower() for name in accounting.qos}
     odd = ",".join(sorted(name for name in asked if name and name.lower() not in known))
     effect = "no table has these QOS: where QOS are enforced their jobs are set aside; `sacctmgr show qos --parsable`"
-    return gaps_of([(odd and all(one.setting != "QOS" for one in told), "QOS", odd[:80], effect)])
+    return gaps_of([(odd, "QOS", odd[:80], effect)])
 
 
 def _refuse_unknown_nodes(found: Configuration, nodes: pd.DataFrame) -> None:
@@ -409,15 +410,15 @@ def read_reservation(record: Record, tz: str | None) -> Reservation:
             needed = "a time such as 2024-05-01T08:00:00 is needed"
             raise TableError(f"{where}: {record[key]!r} was given; {needed}") from None
 
-    def names(key: str) -> tuple[str, ...]:
-        return tuple(filter(None, record.get(key, "").split(",")))
-
     needed = ("reservationname", "starttime", "endtime")
     if missing := [key for key in needed if not record.get(key)]:
-        raise TableError(f"a reservation has no {missing[0]}; `scontrol show reservation` prints {', '.join(needed)}")
-    nodes = "" if record.get("nodes", "") in ("(null)", "") else record["nodes"]
+        at = f"{record['_where']}: " if "_where" in record else ""
+        raise TableError(
+            f"{at}a reservation has no {missing[0]}; `scontrol show reservation` prints {', '.join(needed)}"
+        )
     return Reservation(
         name=record["reservationname"], start=moment("starttime"), end=moment("endtime"),
-        nodes="" if "coreids" in record else nodes,
-        flags=names("flags"), users=names("users"), accounts=names("accounts"),
+        nodes="" if "coreids" in record else record.get("nodes", ""),
+        flags=names(record.get("flags", "")), users=names(record.get("users", "")),
+        accounts=names(record.get("accounts", "")),
     )  # fmt: skip
