@@ -198,14 +198,14 @@ def absent(text: pd.Series) -> np.ndarray:
     return (text.isna() | text.astype(str).str.strip().str.lower().isin(_ABSENT)).to_numpy(dtype=bool)
 
 
-def numbers(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
-    """Return float64 numbers, NaN where missing; text, infinity and 2**53 or more are refused."""
+def numbers(text: pd.Series, column: str, ledger: Ledger, most: float = 2.0**53) -> np.ndarray:
+    """Return float64 numbers, NaN where missing; text, infinity and ``most`` or more are refused."""
     values = as_floats(text)
     unreadable = np.isnan(values) & ~absent(text)
     commas = "; write 1.5 for 1,5" if text[unreadable].astype(str).str.contains(",").any() else ""
     ledger.refuse(unreadable, column, text, f"a number{commas}")
-    huge = np.abs(values) >= 2.0**53
-    ledger.refuse(huge, column, text, "a number below 2^53")
+    huge = np.abs(values) >= most
+    ledger.refuse(huge, column, text, f"a number below {most:.0e}")
     return np.where(unreadable | huge, np.nan, values)
 
 

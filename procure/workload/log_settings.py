@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import field_validator
@@ -59,6 +60,11 @@ class LogSettings(Settings):
             return columns
         texts = {field: value for field, value in columns.items() if isinstance(value, str)}
         return columns | dict(parse_column(f"{field}={text}") for field, text in texts.items())
+
+    @field_validator("fields")
+    @classmethod
+    def _without_widths(cls, fields: str | None) -> str | None:
+        return fields and re.sub(r"%-?\d+", "", fields)  # as in sacct --format=JobID%30
 
     @field_validator("tz", "log_tz")
     @classmethod

@@ -19,7 +19,7 @@ from procure.workload.clock import unix_seconds
 from procure.workload.het_jobs import join_het_jobs
 from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, numbers
 from procure.workload.log_settings import How
-from procure.workload.rows import Rows
+from procure.workload.rows import Rows, whole_ids
 from procure.workload.sacct_table import table
 from procure.workload.sacct_tasks import Seen, line_columns
 from procure.workload.slurm_text import names_of, slurm_duration, slurm_memory
@@ -125,8 +125,7 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     ledger = log.ledger
     job_id = log.need("JobID", "JobIDRaw").str.strip()
     if rows is None:
-        if job_id.str.fullmatch(r"\d+\.0").all():  # of a column of decimals
-            job_id = job_id.str.removesuffix(".0")
+        job_id = whole_ids(job_id)
         ledger.drop(job_id.str.contains(_STEP).to_numpy(dtype=bool), "job step")
     _keep_cluster(log, how.cluster)
     times = _times(log, how.log_tz)
@@ -314,6 +313,10 @@ def _gpus(
     if shares.any():
         n_jobs = counted(int(shares.sum()), "job")
         log.ledger.note(f"{n_jobs} asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
+    others = told[log.ledger.keep].str.findall(r"\bgres/(?!gpu\b|shard\b|mps\b)(\w+)").map(set).explode().dropna()
+    if len(others):
+        names = ", ".join(f"{printable(name)} ({counted(n, 'job')})" for name, n in others.value_counts().items())
+        log.ledger.note(f"asked for and not read: {names}")
     return {"gpus_per_node": np.ceil(each), "gpu_type": model}, each != np.ceil(each)
 
 
@@ -370,4 +373,6 @@ def _with_array_tasks(imported: Imported, source: str) -> Imported:
     tasks = jobs.assign(job_id=ids).explode("job_id", ignore_index=True)
     with_clock_of(jobs, tasks)
     note = f"{int(pending.sum()):,} pending arrays became {len(tasks) - int((~pending).sum()):,} tasks"
+    if cut := int(jobs["job_id"].str.contains("...", regex=False).sum()):
+        note += f"; {cut:,} of them have more, as their lists were cut (SLURM_BITSTR_LEN=0 shows them whole)"
     return replace(imported, jobs=tasks, notes=[*imported.notes, note])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from procure.errors import TableError
 from procure.files import check_parquet, from_json
 from procure.files.read import damage_of
-from procure.text import clock_seconds, counted, short
+from procure.text import clock_seconds, counted, printable, short
 from procure.workload.ledger import Ledger
 
 
@@ -30,6 +30,7 @@ class Rows:
         self._notes = Counter[str]()
         self._rows: dict[int, dict[str, str]] = {}
         self._skipped = Counter[str]()
+        self._unread = Counter[str]()
         self._bad: list[str] = []
 
     def lines(self) -> Iterator[tuple[int, str]]:
@@ -63,6 +64,10 @@ class Rows:
         """Keep a sentence on how the log is read, once; ``{jobs}`` in it becomes how often it was said."""
         self._notes[text] += 1
 
+    def unread(self, names: Iterable[str]) -> None:
+        """Count resources that a job asked for by these names, and that are not read."""
+        self._unread.update({*names})
+
     def table(self, source: str, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
         """Return the rows as text, and the ledger that accounts for every line."""
         n = len(self._rows) + self._skipped.total() + len(self._bad)
@@ -71,6 +76,8 @@ class Rows:
             ledger.skip_lines(len(self._bad), self._bad[0])
         ledger.dropped |= self._skipped
         ledger.notes += [text.replace("{jobs}", counted(n, "job")) for text, n in self._notes.items()]
+        if others := [f"{name} ({counted(n, 'job')})" for name, n in self._unread.most_common(30)]:
+            ledger.note(f"asked for and not read: {printable(', '.join(others))}")
         return pd.DataFrame([*self._rows.values()], dtype=object).fillna(""), ledger
 
 
@@ -85,6 +92,11 @@ def parquet_text(path: Path, mapped: Collection[str]) -> pd.DataFrame:
         raise TableError(f"{path}: cannot be read as Parquet: {damage_of(path)}; write it anew") from None
     frame = frame.reset_index(drop=frame.index.names == [None])  # of rows that were chosen; or it holds the ids
     return frame.astype(object).where(frame.notna(), "").astype(str)
+
+
+def whole_ids(ids: pd.Series) -> pd.Series:
+    """Return JobIDs of a column that became one of decimals, 5.0, as they were."""
+    return ids.str.removesuffix(".0") if ids.str.fullmatch(r"\d+\.0").all() else ids
 
 
 def documents(text: str) -> list[Any]:

@@ -40,6 +40,13 @@ def table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tup
         frame = parquet_text(Path(path), ()).rename(columns=str.lower)
         return frame, Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows)
     text = log_bytes(path).decode("utf-8", errors="replace")
+    frame, ledger = _columns(text, path, how, rows)
+    if text[-1] not in "\n]}>":
+        ledger.note("the last line has no end: if the file was cut there, its last field may be short")
+    return frame, ledger
+
+
+def _columns(text: str, path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tuple[pd.DataFrame, Ledger]:
     if rows is not None:
         frame, ledger = rows(text).table(str(path), how.skip_bad_rows)
         if frame.empty:
