@@ -170,9 +170,9 @@ def _likely(path: Path, how: LogSettings) -> str:
     """Say what a log that cannot be read as its stated format looks like."""
     head = "" if path.suffix == ".parquet" else log_bytes(path)[:65_536].decode("utf-8", errors="replace")
     found, other = recognised(head), not_read(head)
-    if other:
-        return f"; its beginning {other}"
-    return "" if found is None or found.name in ("csv", how.format) else f"; it looks like {found.name}, {found.of}"
+    if not other and found is not None and found.name not in ("csv", how.format):
+        other = f"looks like {found.name}, {found.of}"
+    return f"; it {other}" if other else ""
 
 
 def is_job_table(path: Path, given: LogSettings) -> bool:

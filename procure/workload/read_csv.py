@@ -26,12 +26,8 @@ from procure.workload.units import COUNTS, SECONDS, by_value, memory_mb, per_nod
 MOSTLY = 0.8
 """Share of the jobs of several nodes whose CPUs grow with their nodes, above which they are likely those of the job."""
 _LENGTH = re.compile(
-    r"(?:P(?!\d+M))?(?:{0}d(?:ays?)?[\sT,]*)?T?(?:{0}h(?:ours?|rs?)?\s*)?(?:{0}m(?:in(?:ute)?s?)?\s*)?(?:{0}s(?:ec(?:ond)?s?)?)?".format(
-        r"(\d+(?:\.\d+)?)\s*"
-    ),
-    re.IGNORECASE,
+    r"T?(\d+(?:\.\d+)?)\s*(d|h|m|s)(?:ays?|ours?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?(?!(?!T)[a-z])[\s,]*", re.IGNORECASE
 )
-"""A length of time with its units."""
 _VALUE = re.compile(r"-?\d+(?:\.\d+)?$|\d{4}-\d\d-\d\d[T ]\d\d:")
 
 
@@ -41,7 +37,7 @@ def read_csv(path: str | Path, how: How) -> Imported:
     Without a preset, a field that no mapping names is the file's column of that name, in the job table's unit. A row
     whose start time is mapped but empty, or to which no node was assigned, never started.
     """
-    frame = _table(path, how)
+    frame = csv_text(path, how)
     own = {name: ColumnMap(column=name) for name in JOB.names if how.preset is None and name in frame.columns}
     mapping = _mapping(frame, str(path), own | (how.columns or {}), how.cpus_per_node)
     ledger = Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows)
@@ -92,13 +88,13 @@ class _Log(NamedTuple):
         self.ledger.refuse(rows, self.mapping[field].column, self.text(field), wanted)
 
 
-def _table(path: str | Path, how: How) -> pd.DataFrame:
-    fields = how.fields
+def csv_text(path: str | Path, how: How) -> pd.DataFrame:
+    """Read a table as text: CSV, whatever parts its columns, or Parquet."""
     if str(path).lower().endswith(".parquet"):
         return parquet_text(Path(path), {one.column for one in (how.columns or {}).values()})
     content, first, delimiter = _begin(re.sub(rb"\Asep=.\r?\n", b"", log_bytes(path)))  # of a spreadsheet
-    if fields is not None:
-        content = delimiter.join(one.strip() for one in fields.split(",")).encode() + b"\n" + content
+    if how.fields is not None:
+        content = delimiter.join(one.strip() for one in how.fields.split(",")).encode() + b"\n" + content
     elif value := next((one for one in first.split(delimiter) if _VALUE.match(one.strip(' "'))), None):
         raise TableError(
             f"{path}: the first line is no header, as {short(value)} is no name of a column; name the columns with "
@@ -139,10 +135,15 @@ def _durations(log: _Log, field: str) -> np.ndarray:
 
 def _duration(text: str) -> tuple[float]:
     """Read a clock as Slurm writes it, else a length with its units: ``PT5M``, ``1h 30m``."""
-    units = _LENGTH.fullmatch(text)
-    if units is None or not any(units.groups()):
+    parts, rest = _LENGTH.findall(text), _LENGTH.sub("", text)
+    if not parts or rest not in ("", "P") or re.match(r"P\d+M", text):
         return (slurm_duration(text) if text else nan,)
-    return (sum(float(one or 0) * unit for one, unit in zip(units.groups(), (86_400, 3600, 60, 1), strict=True)),)
+    return (
+        sum(
+            float(number) * SECONDS[{"m": "min"}.get(unit, unit)]
+            for number, unit in ((n, one.lower()) for n, one in parts)
+        ),
+    )
 
 
 def _mapping(

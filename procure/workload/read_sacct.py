@@ -313,7 +313,7 @@ def _gpus(
     if shares.any():
         n_jobs = counted(int(shares.sum()), "job")
         log.ledger.note(f"{n_jobs} asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
-    others = told[log.ledger.keep].str.findall(r"\bgres/(?!gpu\b|shard\b|mps\b)(\w+)").map(set).explode().dropna()
+    others = told[log.ledger.keep].str.findall(r"\bgres/(?!gpu\b|shard\b|mps\b)(\w+)").map(np.unique).explode().dropna()
     if len(others):
         names = ", ".join(f"{printable(name)} ({counted(n, 'job')})" for name, n in others.value_counts().items())
         log.ledger.note(f"asked for and not read: {names}")

@@ -10,10 +10,7 @@ from procure.workload.rows import Rows, clock, duration
 _FEWEST = 43  # of version 6.1; later ones have more at the end
 _PE_TASK = re.compile(r"\d+\.[A-Za-z]\S*")
 _GPUS = re.compile(r"-l\s+(?:\S*,)?(?:\w*gpus?(?:_cards?)?|gpu\.c|cuda|coproc_\w+)=(\d+)", re.I)
-_KNOWN = re.compile(
-    r"[hs]_(?:rt|cpu|vmem|rss|data|stack|core|fsize)|\w*mem\w*|arch|h|hostname|q|qname|excl(?:usive)?|.*(?:gpu|cuda|coproc).*",
-    re.IGNORECASE,
-)
+_KNOWN = re.compile(r"[hs]_\w+|\w*mem\w*|arch|h|hostname|q|qname|excl\w*|.*(?:gpu|cuda|coproc).*", re.IGNORECASE)
 """Resources of -l that are read, said elsewhere, or are no amount of a node."""
 _WHOLE = re.compile(r"-l\s+(?:\S*,)?excl(?:usive)?=(?:true|1)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"(?<!\\):")

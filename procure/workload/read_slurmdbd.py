@@ -20,6 +20,13 @@ _STATES = (
     *("PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED"),
     *("BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"),
 )
+_FIELDS = {
+    "JobName": "job_name", "Cluster": "cluster", "Account": "account", "Partition": "partition", "QOS": "id_qos",
+    "Submit": "time_submit", "Eligible": "time_eligible", "Start": "time_start", "End": "time_end",
+    "ReqCPUS": "cpus_req", "ArrayLimit": "array_max_tasks", "ReqGRES": "gres_req", "NNodes": "nodes_alloc",
+    "SubmitLine": "submit_line", "Constraints": "constraints",
+}  # fmt: skip
+"""sacct's fields by the columns that hold them as they are."""
 _TRES = {"1": "cpu", "2": "mem", "4": "node"}
 _FIRST_GRES = 1001
 _PER_CPU = 2**63
@@ -73,31 +80,17 @@ def rows(text: str) -> Rows:
             JobID=f"{het}+{row.get('het_job_offset', row.get('pack_job_offset', '0'))}"
             if het not in ("0", *_NO_VALUE)
             else job_id,
-            JobName=row.get("job_name", ""),
-            Cluster=row.get("cluster", ""),
             User=row.get("user", "") or row.get("id_user", ""),
-            Account=row.get("account", ""),
-            Partition=row.get("partition", ""),
-            QOS=row.get("id_qos", ""),
-            Submit=row["time_submit"],
-            Eligible=row.get("time_eligible", ""),
-            Start=row["time_start"],
-            End=row["time_end"],
             ElapsedRaw=_elapsed(row),
             State=_STATES[int(state)] if state.isdigit() and int(state) < len(_STATES) else state,
             TimelimitRaw="" if limit in _NO_VALUE else limit,
-            ReqCPUS=row.get("cpus_req", ""),
-            ArrayLimit=row.get("array_max_tasks", ""),
             ReqMem=_memory(row.get("mem_req", ""), "mem=" in asked),
             ReqTRES=asked,
             AllocTRES=got,
-            ReqGRES=row.get("gres_req", ""),
             AllocGRES=row.get("gres_alloc") or row.get("gres_used", ""),
-            NNodes=row.get("nodes_alloc", ""),
             **({"NodeList": _nodes(row["nodelist"])} if "nodelist" in row else {}),
-            SubmitLine=row.get("submit_line", ""),
-            Constraints=row.get("constraints", ""),
             Priority=row.get("priority", "") if row.get("priority", "").isdigit() else "",
+            **{name: row.get(own, "") for name, own in _FIELDS.items()},
         )
     return found
 

@@ -169,16 +169,8 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.Da
     if not rows:
         raise TableError(f"{path}: holds no job; no line has the {len(_NAMES)} fields of SWF")
     body.seek(0)
-    frame = pd.read_csv(
-        body,
-        sep=r"\s+",
-        comment=";",
-        header=None,
-        names=list(range(most)),
-        index_col=False,
-        low_memory=False,
-        quoting=3,
-    )
+    form: dict[str, Any] = {"sep": r"\s+", "comment": ";", "header": None, "index_col": False, "quoting": 3}
+    frame = pd.read_csv(body, names=list(range(most)), low_memory=False, **form)
     return _header(comments), frame, ledger
 
 

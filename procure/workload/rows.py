@@ -66,7 +66,7 @@ class Rows:
 
     def unread(self, names: Iterable[str]) -> None:
         """Count resources that a job asked for by these names, and that are not read."""
-        self._unread.update({*names})
+        self._unread.update(sorted({*names}))
 
     def table(self, source: str, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
         """Return the rows as text, and the ledger that accounts for every line."""
@@ -120,6 +120,5 @@ def clock(text: str) -> str:
 
 
 def duration(seconds: str) -> str:
-    """Return seconds as ``HH:MM:SS``; empty where there are none."""
-    value = int(seconds or 0)
-    return f"{value // 3600:02d}:{value // 60 % 60:02d}:{value % 60:02d}" if value else ""
+    """Return seconds as a clock's ``MM:SS``; empty where there are none."""
+    return f"0:{seconds}" if int(seconds or 0) else ""
