@@ -271,10 +271,9 @@ def amount(options: Mapping[str, str], name: str, read: Callable[[str], int]) ->
 def beside_sizes(options: Mapping[str, str]) -> tuple[str, str, str, str, str, int, str, int]:
     """Return what else options tell; a nice value that is no whole number is `Unreadable`.
 
-    Which of ``cpu`` and ``mem`` they leave to a site's defaults per GPU; the options that no policy goes by; the
-    partitions of which a job takes the one that lets it start first, empty = at most one; what has cores of its own
-    where these have several threads, a ``task``, each ``cpu`` or neither; the dependency, how many tasks of its array
-    may run at once (0 = all), its licences and nice value.
+    Which of ``cpu`` and ``mem`` they leave to a site's defaults per GPU; options that no policy goes by; several
+    partitions, of which the one that starts it first takes a job; whether a ``task`` or each ``cpu`` has cores of its
+    own; the dependency, how many tasks of its array may run at once (0 = all), licences and nice value.
     """
     cpu, mem = {"cpus-per-task", "cpus-per-gpu"}, {"mem", "mem-per-cpu", "mem-per-gpu"}
     left = [name for name, said in (("cpu", cpu), ("mem", mem)) if not options.keys() & said]

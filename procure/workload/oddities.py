@@ -35,8 +35,7 @@ def oddities(jobs: pd.DataFrame) -> list[str]:
         whole = f"are these of the whole job (--column {name}=COLUMN::job, --set asks=tasks) or in another unit?"
         more = f"for more than {most:,} {what} on one node (up to {on_one.max():,}): {whole}"
         say(on_one > most, "asks", "ask", more)
-    early = "submitted before second 0 of the clock, the first in row {row} ({at} s)"
-    say(submit < 0, "is", "are", early)
+    say(submit < 0, "is", "are", "submitted before second 0 of the clock, the first in row {row} ({at} s)")
     late = "submitted after the year 2240, the first in row {row} ({at}): are times in milliseconds?"
     say(submit > _LATEST, "is", "are", late)
     long = "for more than a year, the first in row {row} ({ran}): is its run_time an end time, or in another unit?"

@@ -179,9 +179,8 @@ def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
     preset = fitting_preset(frame.columns)
     if preset is not None:
         return f"; it looks like a log of the preset {preset}: --set preset={preset}"
-    if "cpus_per_node" in absent:
-        return " or --set preset=NAME; where the log counts nodes only, --set cpus_per_node=N gives the CPUs of each"
-    return " or --set preset=NAME"
+    more = "; where the log counts nodes only, --set cpus_per_node=N gives the CPUs of each"
+    return f" or --set preset=NAME{more * ('cpus_per_node' in absent)}"
 
 
 def _times(log: _Log, how: How) -> dict[str, np.ndarray]:
@@ -223,8 +222,8 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
     if listed is None and (n := int((~(wished >= 1) & log.ledger.keep).sum())):
         log.ledger.note(f"{counted(n, 'row')} without a number of nodes: one is taken")
     for field in ("n_nodes", "cpus_per_node", "gpus_per_node"):
-        if field in raw and (n := int(((np.nan_to_num(raw[field]) % 1 > 0) & log.ledger.keep).sum())):
-            log.ledger.note(f"{counted(n, 'job')} of {field} that is no whole number, as 1.600 is 1.6: rounded up")
+        parts = np.nan_to_num(raw.get(field, np.zeros(1))) % 1 > 0
+        log.ledger.count(parts, f"of {field} that is no whole number, as 1.600 is 1.6: rounded up")
     for field in AMOUNTS:
         log.ledger.drop(raw.get(field, np.zeros(1)) < 0, f"negative {field}")
     if cpus_per_node is not None:
@@ -339,8 +338,7 @@ def _nodes(log: _Log) -> np.ndarray:
 def _texts(log: _Log) -> dict[str, object]:
     known = {*TIMES, *DURATIONS, *AMOUNTS, "n_nodes", "priority", WAIT, *TASKS[:-1]}
     texts: dict[str, object] = {name: log.text(name).str.strip() for name in log.mapping if name not in known}
-    if "job_id" in log.mapping:
-        texts["job_id"] = whole_ids(log.text("job_id").str.strip())
+    texts |= {"job_id": whole_ids(log.text("job_id").str.strip())} if "job_id" in texts else {}
     if "node_ids" in texts:
         texts["node_ids"] = _nodes(log)
     if "state" in texts:
@@ -350,14 +348,10 @@ def _texts(log: _Log) -> dict[str, object]:
 
 def _run_times(values: dict[str, np.ndarray], texts: dict[str, object], ledger: Ledger, keep_unfinished: bool) -> None:
     """Decide which jobs ran and for how long, in place."""
-    started = np.ones(len(ledger.keep), dtype=bool)
-    if "start_time" in values:
-        started &= ~np.isnan(values["start_time"])
+    started = ~np.isnan(values.get("start_time", np.zeros(len(ledger.keep))))
     if "node_ids" in texts and np.any(texts["node_ids"] != ""):
         started &= np.asarray(texts["node_ids"]) != ""
-    run = values.get("run_time")
-    if run is None:
-        run = values["end_time"] - values["start_time"]
+    run = values["run_time"] if "run_time" in values else values["end_time"] - values["start_time"]
     if "state" in texts and "node_ids" not in texts and {"start_time", "end_time"} <= set(values):
         started &= ~cancelled_in_queue(texts["state"], values["start_time"], values["end_time"], run)
     running = started & np.isnan(values["end_time"]) if "end_time" in values else np.zeros(1, dtype=bool)

@@ -303,16 +303,12 @@ def _gpus(
     wanted = np.where(listed[0] == wanted[0] * n_nodes, listed[0], wanted[0]), wanted[1]
     for is_got, (n, kind) in ((False, wanted), (True, (held, got["gpu_type"])), (True, listed)):
         more = (each == 0) & (n > 0)
-        if is_got and (found := int((more & log.ledger.keep).sum())):
-            log.ledger.note(
-                f"{counted(found, 'job')} got GPUs that their request does not name: what they got is taken"
-            )
+        if is_got:
+            log.ledger.count(more, "got GPUs that their request does not name: what they got is taken")
         each, model = np.where(more, n, each), np.where(more, kind, model)
     told = log.text("ReqTRES").str.cat([log.text(name) for name in ("AllocTRES", "ReqGRES", "AllocGRES")], " ")
-    shares = told.str.contains(r"\b(?:shard|mps)\b").to_numpy(bool) & (each == 0) & log.ledger.keep
-    if shares.any():
-        n_jobs = counted(int(shares.sum()), "job")
-        log.ledger.note(f"{n_jobs} asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
+    shares = told.str.contains(r"\b(?:shard|mps)\b").to_numpy(bool) & (each == 0)
+    log.ledger.count(shares, "asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
     others = told[log.ledger.keep].str.findall(r"\bgres/(?!gpu\b|shard\b|mps\b)(\w+)").map(np.unique).explode().dropna()
     if len(others):
         names = ", ".join(f"{printable(name)} ({counted(n, 'job')})" for name, n in others.value_counts().items())

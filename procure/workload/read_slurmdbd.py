@@ -42,13 +42,9 @@ _CELL = re.compile(rf"(?:^|,)(?:'({_QUOTED})'|([^,']*))", re.DOTALL)
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is a dump of slurmdbd's job table."""
     return (
-        _is_dump(lines)
+        any(map(_DUMP.match, lines))
         or {name.strip(' "\t\ufeff') for name in lines[0].lower().split(_delimiter(lines[0]))} >= _NEEDED
     )
-
-
-def _is_dump(lines: list[str]) -> bool:
-    return any(map(_DUMP.match, lines))
 
 
 def _delimiter(header: str) -> str:
@@ -58,7 +54,7 @@ def _delimiter(header: str) -> str:
 def rows(text: str) -> Rows:
     """Return a row per job."""
     found = Rows(text)
-    every = _dumped(text, found) if _is_dump(text[:65_536].split("\n")) else _listed(text, found)
+    every = _dumped(text, found) if any(map(_DUMP.match, text[:65_536].split("\n"))) else _listed(text, found)
     gpus = _gpus(every, found)
     for number, row in enumerate(every, 2):
         if None in row or None in row.values():
@@ -75,11 +71,11 @@ def rows(text: str) -> Rows:
         task = f"[{waiting}]" if waiting else row.get("id_array_task", "")
         array, het = row.get("id_array_job", "0"), row.get("het_job_id", row.get("pack_job_id", "0"))
         job_id = f"{array}_{task}" if array not in ("0", "") and task not in _NO_VALUE else row["id_job"]
+        if het not in ("0", *_NO_VALUE):
+            job_id = f"{het}+{row.get('het_job_offset', row.get('pack_job_offset', '0'))}"
         found.add(
             number,
-            JobID=f"{het}+{row.get('het_job_offset', row.get('pack_job_offset', '0'))}"
-            if het not in ("0", *_NO_VALUE)
-            else job_id,
+            JobID=job_id,
             User=row.get("user", "") or row.get("id_user", ""),
             ElapsedRaw=_elapsed(row),
             State=_STATES[int(state)] if state.isdigit() and int(state) < len(_STATES) else state,

@@ -99,8 +99,7 @@ def line_columns(
         (odd, "asked for GPUs that do not part evenly over their nodes: each node is taken to give the larger part"),
         (of_user, "asked for nodes alone with jobs of their user, label or topology: they share nodes with all"),
     ):
-        if n := int(jobs.sum()):
-            ledger.note(f"{counted(n, 'job')} {what}")
+        ledger.count(jobs, what)
     why = "no SubmitLine" if lines is None else "no command line or script tells"
     # Where the centre does not count GPUs (AccountingStorageTRES), or not by model, only the command line tells of it.
     gpus = asked["gpus_per_node"] + asked["gpus_per_task"] * np.maximum(asked["tasks_per_node"], 1)
