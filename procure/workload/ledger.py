@@ -208,7 +208,7 @@ def numbers(text: pd.Series, column: str, ledger: Ledger, most: float = 2.0**53)
     commas = "; write 1.5 for 1,5" if text[unreadable].astype(str).str.contains(",").any() else ""
     ledger.refuse(unreadable, column, text, f"a number{commas}")
     huge = np.abs(values) >= most
-    ledger.refuse(huge, column, text, f"a number below {most:.0e}")
+    ledger.refuse(huge, column, text, "a number below 2^53")
     return np.where(unreadable | huge, np.nan, values)
 
 

@@ -19,7 +19,7 @@ from procure.workload.clock import FIRST_DATE, unix_seconds
 from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers
 from procure.workload.log_settings import How
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, fitting_preset
-from procure.workload.rows import parquet_text, whole_ids
+from procure.workload.rows import parquet_text
 from procure.workload.slurm_text import names_of, node_names, parse_gres, parse_tres, slurm_duration, slurm_memory
 from procure.workload.units import COUNTS, SECONDS, by_value, memory_mb, per_node, seconds
 
@@ -338,7 +338,6 @@ def _nodes(log: _Log) -> np.ndarray:
 def _texts(log: _Log) -> dict[str, object]:
     known = {*TIMES, *DURATIONS, *AMOUNTS, "n_nodes", "priority", WAIT, *TASKS[:-1]}
     texts: dict[str, object] = {name: log.text(name).str.strip() for name in log.mapping if name not in known}
-    texts |= {"job_id": whole_ids(log.text("job_id").str.strip())} if "job_id" in texts else {}
     if "node_ids" in texts:
         texts["node_ids"] = _nodes(log)
     if "state" in texts:

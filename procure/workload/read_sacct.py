@@ -19,7 +19,7 @@ from procure.workload.clock import unix_seconds
 from procure.workload.het_jobs import join_het_jobs
 from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, numbers
 from procure.workload.log_settings import How
-from procure.workload.rows import Rows, whole_ids
+from procure.workload.rows import Rows
 from procure.workload.sacct_table import table
 from procure.workload.sacct_tasks import Seen, line_columns
 from procure.workload.slurm_text import names_of, slurm_duration, slurm_memory
@@ -125,7 +125,8 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     ledger = log.ledger
     job_id = log.need("JobID", "JobIDRaw").str.strip()
     if rows is None:
-        job_id = whole_ids(job_id)
+        if job_id.str.fullmatch(r"\d+\.0").all():  # of a column of decimals
+            job_id = job_id.str.removesuffix(".0")
         ledger.drop(job_id.str.contains(_STEP).to_numpy(dtype=bool), "job step")
     _keep_cluster(log, how.cluster)
     times = _times(log, how.log_tz)

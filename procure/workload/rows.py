@@ -94,11 +94,6 @@ def parquet_text(path: Path, mapped: Collection[str]) -> pd.DataFrame:
     return frame.astype(object).where(frame.notna(), "").astype(str)
 
 
-def whole_ids(ids: pd.Series) -> pd.Series:
-    """Return JobIDs of a column that became one of decimals, 5.0, as they were."""
-    return ids.str.removesuffix(".0") if ids.str.fullmatch(r"\d+\.0").all() else ids
-
-
 def documents(text: str) -> list[Any]:
     """Return the documents of a text in JSON: one, or several one behind the other."""
     try:
