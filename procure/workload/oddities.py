@@ -18,15 +18,17 @@ def oddities(jobs: pd.DataFrame) -> list[str]:
     """Say in a sentence each what looks wrong in a checked job table: repeated ids, limits of 0, years of run time."""
     found, logged, submit = list[str](), as_logged(jobs), jobs["submit_time"]
 
-    def say(rows: pd.Series, one: str, many: str, what: str, of_all: str = f" of {len(jobs):,}") -> None:
+    def say(
+        rows: pd.Series, one: str, many: str, what: str, of_all: str = f" of {len(jobs):,}", noun: str = "job"
+    ) -> None:
         if n := int(rows.sum()):
             row = int(np.argmax(rows.to_numpy()))
             ran = duration(int(jobs["run_time"].iloc[row]))
             what = what.format(row=row + 1, id=short(jobs["job_id"].iloc[row]), at=f"{submit.iloc[row]:,}", ran=ran)
-            found.append(f"{counted(n, 'job' if of_all else 'row')}{of_all} {one if n == 1 else many} {what}")
+            found.append(f"{counted(n, noun)}{of_all} {one if n == 1 else many} {what}")
 
     again = "the job_id of an earlier row, the first is row {row} ({id}); each counts as a job of its own"
-    say(jobs["job_id"].duplicated(), "repeats", "repeat", again, "")
+    say(jobs["job_id"].duplicated(), "repeats", "repeat", again, "", "row")
     unlimited = jobs["requested_time"] == 0
     say(unlimited & (not unlimited.all()), "has", "have", "a requested_time of 0: no limit")
     say(logged["cpus_per_node"] == 0, "asks", "ask", "for no CPU, first in row {row}")
@@ -35,7 +37,7 @@ def oddities(jobs: pd.DataFrame) -> list[str]:
         whole = f"are these of the whole job (--column {name}=COLUMN::job, --set asks=tasks) or in another unit?"
         more = f"for more than {most:,} {what} on one node (up to {on_one.max():,}): {whole}"
         say(on_one > most, "asks", "ask", more)
-    say(submit < 0, "is", "are", "submitted before second 0 of the clock, the first in row {row} ({at} s)")
+    say(submit < 0, "is", "are", "submitted before second 0 of the clock, the first in row {row} ({at} s)", "")
     late = "submitted after the year 2240, the first in row {row} ({at}): are times in milliseconds?"
     say(submit > _LATEST, "is", "are", late)
     long = "for more than a year, the first in row {row} ({ran}): is its run_time an end time, or in another unit?"
