@@ -325,7 +325,7 @@ def test_a_file_without_a_header_is_read_by_named_fields(tmp_path):
         import_log(path)
     with pytest.raises(TableError, match="--set fields="):
         import_log(path, "sacct")
-    named = import_log(path, "sacct", fields=SACCT.replace("|", ",")).jobs
+    named = import_log(path, "sacct", fields=SACCT.replace("|", ",").replace("User", "User%30")).jobs
     assert named.equals(sacct(tmp_path, row).jobs)
     for mark in (";", "@@", "\x1e"):
         assert named.equals(sacct(tmp_path, row.replace("|", mark), header=SACCT.replace("|", mark)).jobs)
@@ -777,6 +777,11 @@ def test_what_stands_around_a_table(tmp_path):
         ("Job Id: 1.srv\n    Job_Name = x\n", "server_priv/accounting"),
         ('{\n "timestamp":1,\n "pbs_version":"22",\n "Jobs":{"1.srv":{}}}', "server_priv/accounting"),
         ("======\nqname        all.q\nhostname     h1\n", "common/accounting"),
+        ("Tue Jan 02 10:00:00 2024\n   JOBID PARTITION  NAME\n 5 b x\n", "squeue"),
+        ("PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\ncpu* up 2-00:00:00 4 idle c[1-4]\n", "sinfo"),
+        ("-----\nCluster/Account/User Utilization 2024-01-01T00:00:00\n", "sreport"),
+        ("\nserver: \n                Req'd\nJob ID          Username Queue\n", "server_priv/accounting"),
+        ("JOBID   USER    STAT  QUEUE\n41 ann RUN normal\n", "lsb.acct"),
         ("\nAccounting information about jobs that are: \n  - submitted by all users.\n", "lsb.acct"),
         ('"JOB_FINISH2" "10.1" 1555144809 1219 38 "userId" "505"\n', "lsb.acct"),
         ("000 (009.000.000) 2024-01-02 09:00:00 Job submitted from host: <10.0.0.1>\n...\n", "condor_history -json"),
@@ -794,6 +799,68 @@ def test_what_is_known_but_not_read_is_named_with_the_way_on(tmp_path, text, wor
     (tmp_path / "log").write_text(text)
     with pytest.raises(TableError, match=word):
         import_log(tmp_path / "log")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (PBS.replace(":ngpus=1", ":mps=2").replace("walltime=02", "hwlic=6 Resource_List.walltime=02"),
+         "not read: hwlic (1 job), mps (1 job)"),
+        (LSF.replace("rusage[", "affinity[core(2)] rusage[matlab=1,mem=9,"), "affinity"),
+        (SGE.replace("gpu=4", "v100=2,h_vmem=4G"), "not read: v100 (1 job)"),
+        (LONG.replace("RequestMemory", "RequestFpga = 2\nRequestMemory"), "not read: fpga (1 job)"),
+        (f"{SACCT}|ReqTRES\n1|a|1704186000|1704186600|1704190200|COMPLETED|90|4|8G|1|01:00:00|cpu=4,gres/npu=2\n",
+         "not read: npu (1 job)"),
+        (JOBCOMP.rstrip("\n"), "the last line has no end"),
+    ],
+)  # fmt: skip
+def test_what_is_asked_for_and_not_read_is_named(tmp_path, text, said):
+    """Resources by names of the site; and a file that was cut at its end."""
+    (tmp_path / "log").write_text(text)
+    assert any(said in note for note in import_log(tmp_path / "log").notes)
+
+
+def test_a_log_of_another_format_than_is_said(tmp_path):
+    """The refusal says what it looks like; a record of PBS without an end was cut; LSF's may stand behind #80."""
+    for text, form, said in ((PBS, "lsf", "it looks like pbs"), (SACCT, "pbs", "it looks like sacct"),
+                             ("JOBID PARTITION NAME\n5 a b\n", "sge", "it is what squeue")):  # fmt: skip
+        (tmp_path / "log").write_text(text)
+        with pytest.raises(TableError, match=said):
+            import_log(tmp_path / "log", form)
+    (tmp_path / "log").write_text(TORQUE + TORQUE[:150] + "\n")
+    with pytest.raises(TableError, match="line 2: "):
+        import_log(tmp_path / "log")
+    (tmp_path / "log").write_text("#80\n" + LSF)
+    assert len(import_log(tmp_path / "log").jobs) == 1
+
+
+CELLS = {
+    ("run_time", ""): {"PT5M": 300, "P1DT2H3M4S": 93_784, "1h 30m": 5400, "90m": 5400, "1 day, 1:00:00": 90_000,
+                       "P5M": "a duration", "1,5": "a number"},
+    ("mem_mb_per_node", ""): {"16g": 16_384, "16gb": 16_000, "512Mi": 537, "1.6e4": 16_000, "16 x": "a number",
+                              "cpu=4,mem=16G,node=1": 16_384},
+    ("gpus_per_node", ""): {"cpu=4,gres/gpu:a100=2": 2, "GPU:2": 2, "a100:4": "GPUs as 2", "True": "GPUs as 2"},
+    ("cpus_per_node", ""): {"billing=8,cpu=8,node=1": 8},
+    ("cpus_per_node", "percent"): {"550": 6},
+    ("submit_time", "ns"): {"1704186000000000000": 1704186000},
+    ("submit_time", "ms"): {"1.70419E+12": "rounded"},
+    ("submit_time", ""): {"2024/01/02 09:00:00": 1704186000, "02.01.2024 09:00": "a date"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "unit", "cell", "found"), [(*at, *one) for at, cells in CELLS.items() for one in cells.items()]
+)
+def test_what_a_cell_of_a_csv_may_say(tmp_path, field, unit, cell, found):
+    """Lengths with units, memory, TRES, hundredths, nanoseconds; anything else is refused with what is meant."""
+    row = {"submit_time": "1704186000", "run_time": "9", "cpus_per_node": "4"} | {field: cell}
+    (tmp_path / "log.csv").write_text(f"{';'.join(row)}\n{';'.join(row.values())}\n")
+    columns = {field: f"{field}:{unit}"}
+    if isinstance(found, str):
+        with pytest.raises(TableError, match=f"row 1, column {field}: .*{found}"):
+            import_log(tmp_path / "log.csv", columns=columns)
+    else:
+        assert import_log(tmp_path / "log.csv", columns=columns).jobs[field].tolist() == [found]
 
 
 def test_swf_of_the_grid_workload_archive(tmp_path):

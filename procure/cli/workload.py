@@ -38,8 +38,9 @@ from procure.workload.studies import generate_jobs
 app = lazy.command_group()
 
 _COLUMN_HELP = (
-    "csv: where a field of the job table comes from. Units of memory: B kB KiB MB MiB GB GiB TB TiB; of time: us "
-    "ms s min h d; of CPUs, GPUs: milli. PER: node, job or cpu. wait=COLUMN is the wait before the start. Repeatable."
+    "csv: where a field of the job table comes from. Units of memory: B kB KiB MB MiB GB GiB TB TiB; of time: ns us ms "
+    "s min h d; of CPUs, GPUs: milli percent. PER: node, job or cpu. wait=COLUMN is the wait before the start. "
+    "Repeatable."
 )
 
 

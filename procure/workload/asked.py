@@ -275,35 +275,21 @@ def amount(options: Mapping[str, str], name: str, read: Callable[[str], int]) ->
         raise Unreadable(name, f"cannot be read: {error}") from None
 
 
-def unheeded(options: Mapping[str, str]) -> str:
-    """Name the options that no policy goes by, separated by blanks."""
-    heeded = {name for name, value in _OWN_CORES if options.get(name) == value}
-    found = sorted((_UNHEEDED & options.keys()) - heeded)
-    return " ".join(found)
+def beside_sizes(options: Mapping[str, str]) -> tuple[str, str, str, str, str, int, str, int]:
+    """Return what else options tell; a nice value that is no whole number is `Unreadable`.
 
-
-def own_cores(options: Mapping[str, str]) -> str:
-    """Say what has cores of its own, where these have several threads: a ``task``, each ``cpu``; empty = neither."""
-    return next((what for (name, value), what in _OWN_CORES.items() if options.get(name) == value), "")
-
-
-def several_partitions(options: Mapping[str, str]) -> str:
-    """Return the partitions of which a job takes the one that lets it start first; empty = it names at most one."""
-    named = options.get("partition", "")
-    return named if "," in named else ""
-
-
-def left_to_site(options: Mapping[str, str]) -> str:
-    """Name which of ``cpu`` and ``mem`` a job leaves open, so that the defaults per GPU of a site decide."""
-    cpu = options.keys() & {"cpus-per-task", "cpus-per-gpu"}
-    mem = options.keys() & {"mem", "mem-per-cpu", "mem-per-gpu"}
-    return " ".join(name for name, said in (("cpu", cpu), ("mem", mem)) if not said)
-
-
-def ahead(options: Mapping[str, str]) -> tuple[str, int, str, int]:
-    """Return a job's dependency, how many tasks of its array may run at once (0 = all), its licences and nice value."""
-    at_once = re.search(r"%(\d{1,9})$", options.get("array", ""))
+    Which of ``cpu`` and ``mem`` they leave to a site's defaults per GPU; options that no policy goes by; several
+    partitions, of which the one that starts it first takes a job; whether a ``task`` or each ``cpu`` has cores of its
+    own; the dependency, how many tasks of its array may run at once (0 = all), licences and nice value.
+    """
+    cpu, mem = {"cpus-per-task", "cpus-per-gpu"}, {"mem", "mem-per-cpu", "mem-per-gpu"}
+    left = [name for name, said in (("cpu", cpu), ("mem", mem)) if not options.keys() & said]
+    own = {name: what for (name, value), what in _OWN_CORES.items() if options.get(name) == value}
+    unheeded = sorted((_UNHEEDED & options.keys()) - own.keys())
+    at_once, named = re.search(r"%(\d{1,9})$", options.get("array", "")), options.get("partition", "")
     nice = options.get("nice") or "0"
     if not re.fullmatch(r"-?\d{1,10}", nice):
         raise Unreadable("nice", "is not a whole number")
-    return options.get("dependency", ""), int(at_once[1]) if at_once else 0, options.get("licenses", ""), int(nice)
+    ahead = options.get("dependency", ""), int(at_once[1]) if at_once else 0, options.get("licenses", ""), int(nice)
+    several = named if "," in named else ""
+    return " ".join(left), " ".join(unheeded), several, next(iter(own.values()), ""), *ahead

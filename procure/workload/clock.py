@@ -131,7 +131,7 @@ def unix_seconds(
     if bool((others >= FIRST_DATE).any()) or bool((~is_number & ~missing).any()):
         digits = np.where(digits < _YEAR, np.nan, digits)
     beyond = np.abs(digits) > _LATEST
-    ledger.refuse(beyond, column, text, "a time in seconds (milliseconds: --column FIELD=COLUMN:ms; also us)")
+    ledger.refuse(beyond, column, text, "a time in seconds (milliseconds: --column FIELD=COLUMN:ms; also us, ns)")
     digits = np.where(beyond, np.nan, digits)
     dates = ~missing & ~is_number
     if not dates.any():
@@ -139,6 +139,7 @@ def unix_seconds(
     if first.str.endswith(("UTC", "GMT")).any():
         text = text.str.replace(r"\s*(?:UTC|GMT)\s*$", "Z", regex=True)
     given = text.astype(str).str.strip().where(pd.Series(dates, index=text.index))
+    given = given.str.replace(r"^(\d{4})/(\d\d)/(\d\d)\b", r"\1-\2-\3", regex=True)
     aware = given.str.contains(_OFFSET, na=False).to_numpy(bool)
     read = pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True)
     first = second = with_offset = _epoch(read)

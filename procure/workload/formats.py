@@ -75,13 +75,18 @@ FORMATS: dict[str, Format] = {
 _SACCT = "procure workload import --print-sacct-command"
 _OTHERS = (
     (r"(?:---\s*\n)?jobs:\s*\n", "is YAML, as sacct --yaml prints it; sacct --json prints the same, and is read"),
-    (r" *JOBID +PARTITION ", f"is what squeue or sprio prints, the jobs of one moment; a log: {_SACCT}"),
+    (r"JOBID +PARTITION ", f"is what squeue or sprio prints, the jobs of one moment; a log: {_SACCT}"),
+    (r'PARTITION[ |]+AVAIL|NODELIST +NODES|NodeName=|PartitionName=|\{\s*"(?:sinfo|nodes)"',
+     f"is what sinfo or scontrol prints of nodes, for procure site read; a log of jobs: {_SACCT}"),
+    (r"-+\s*\n[\w/]+ (?:Utilization|Usage|Sizes)", f"is what sreport prints, sums of many jobs; a log: {_SACCT}"),
     (r"JobId=\d+ (?:\w+=\d+ )*JobName=", f"is what scontrol show job prints, jobs of one moment; a log: {_SACCT}"),
-    (r'Job Id: |\{[^{}]*"pbs_version"', "is what qstat prints; a log of PBS is server_priv/accounting/ on its server"),
+    (r"(?:.*\n){0,3}?Job (?:ID|id) +(?:Username|Name) |Job Id: |\{[^{}]*\"pbs_version\"",
+     "is what qstat prints; a log of PBS is server_priv/accounting/ on its server"),
     (r"=+\s*\nqname ", "is what qacct -j prints; a log is its source, $SGE_ROOT/default/common/accounting"),
-    (r'\s*Accounting information about jobs|Job <\d+>|Summary of time in seconds|\{[^{}]*"COMMAND": ?"b|"JOB_FINISH2"',
+    (r"Accounting information about jobs|JOBID +USER +STAT |Job <\d+>|Summary of time in seconds"
+     r'|\{[^{}]*"COMMAND": ?"b|"JOB_FINISH2"',
      "is of bacct, bhist, bjobs or lsb.stream; a log of LSF is LSB_SHAREDIR/CLUSTER/logdir/lsb.acct"),
-    (r"\d{3} \(\d+\.\d+\.\d+\) |\s*ID +OWNER +SUBMITTED|(?=.*\bQDate\b)(?=.*\bClusterId\b)[\w ,\t]+\n",
+    (r"\d{3} \(\d+\.\d+\.\d+\) |ID +OWNER +SUBMITTED|(?=.*\bQDate\b)(?=.*\bClusterId\b)[\w ,\t]+\n",
      "is of HTCondor, but not its history whole: condor_history -json prints that"),
     (r"\+-[-+]+\+\s*\n\|", "is a table of mysql for people; mysql --batch prints it as it is read"),
 )  # fmt: skip
@@ -90,6 +95,7 @@ _OTHERS = (
 
 def not_read(text: str) -> str:
     """Say what a file is that is known but not read, and where the log is; nothing of any other."""
+    text = re.sub(r"\A(?:\w{3} \w{3} +\d+ .*\n)?\s*", "", text.lstrip())  # the day on which squeue -l printed it
     return next((what for begins, what in _OTHERS if re.match(begins, text)), "")
 
 

@@ -19,8 +19,6 @@ from procure.workload.oddities import oddities
 from procure.workload.units import LONGEST_LIMIT, real_limits
 
 _UNREADABLE = "unreadable row"
-LONGEST_RUN = 10 * 365 * 86_400
-"""s; no job runs for ten years: then a time is missing, or written in another unit."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +102,10 @@ class Ledger:
             self.drop(rows, _UNREADABLE)
 
     def refuse_decades(self, run_time: np.ndarray) -> None:
-        """Refuse runs of ten years and more."""
+        """Refuse runs of ten years and more: a time is missing then, or written in another unit."""
         years = pd.Series(run_time / (365 * 86_400), index=range(len(run_time))).map("{:.0f} years".format)
         wanted = "the run of a job: is a time missing, or in another unit"
-        self.refuse(run_time >= LONGEST_RUN, "run time", years, wanted)
+        self.refuse(run_time >= LONGEST_LIMIT, "run time", years, wanted)
 
     def warn_of_gpus(self, frame: pd.DataFrame, how: str) -> None:
         """Name a column that seems to tell of GPUs where none is read: such jobs would ask for none, unseen."""
@@ -119,6 +117,11 @@ class Ledger:
                     said = f"no job asks for a GPU, as column {printable(name)} is not read; {how.format(name)}"
                     self.warnings.append(said)
                     return
+
+    def count(self, rows: np.ndarray, what: str) -> None:
+        """Note what holds of so many of the jobs that are kept, if of any."""
+        if n := int((rows & self.keep).sum()):
+            self.note(f"{counted(n, 'job')} {what}")
 
     def skip_lines(self, n: int, problem: str) -> None:
         """Complain of n lines that are no rows at all, or count them as dropped if that was asked for."""
@@ -198,13 +201,13 @@ def absent(text: pd.Series) -> np.ndarray:
     return (text.isna() | text.astype(str).str.strip().str.lower().isin(_ABSENT)).to_numpy(dtype=bool)
 
 
-def numbers(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
-    """Return float64 numbers, NaN where missing; text, infinity and 2**53 or more are refused."""
+def numbers(text: pd.Series, column: str, ledger: Ledger, most: float = 2.0**53) -> np.ndarray:
+    """Return float64 numbers, NaN where missing; text, infinity and ``most`` or more are refused."""
     values = as_floats(text)
     unreadable = np.isnan(values) & ~absent(text)
     commas = "; write 1.5 for 1,5" if text[unreadable].astype(str).str.contains(",").any() else ""
     ledger.refuse(unreadable, column, text, f"a number{commas}")
-    huge = np.abs(values) >= 2.0**53
+    huge = np.abs(values) >= most
     ledger.refuse(huge, column, text, "a number below 2^53")
     return np.where(unreadable | huge, np.nan, values)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import field_validator
@@ -98,17 +99,14 @@ def merged(given: LogSettings, name: str, told: str | None = None, keep_unfinish
         if getattr(given, setting) and form not in formats:
             raise TableError(f"{setting} belongs to {' and '.join(formats)} logs; {name} is read as {form}")
     columns = given.columns or {}
-    settings = {key: getattr(given, key) for key in LogSettings.model_fields} | {
+    either = {key: getattr(given, key, None) or getattr(preset, key, None) for key in How.model_fields}
+    settings = either | {
         "format": form,
         "columns": preset.columns | columns,
-        "clock": given.clock or preset.clock,
+        "fields": given.fields and re.sub(r"%-?\d+", "", given.fields),  # widths, as in sacct --format=JobID%30
         "log_tz": given.log_tz or preset.tz or given.tz,
         # A column that the user names for the CPUs stands above a number that the preset gives for every node.
         "cpus_per_node": given.cpus_per_node or (None if "cpus_per_node" in columns else preset.cpus_per_node),
-        "mem_unit": given.mem_unit or preset.mem_unit,
-        "asks": given.asks or preset.asks,
-        "node_field": preset.node_field,
-        "queue_field": preset.queue_field,
         "keep_unfinished": keep_unfinished in (True, form),
     }
     return How.model_construct(**settings)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from procure.schemas import as_logged
-from procure.text import be, counted, duration, short
+from procure.text import counted, duration, short
 
 _YEAR = 365 * 86_400
 _LATE, _LATEST = 60, 2**33
@@ -16,49 +16,32 @@ _MOST = {"cpus_per_node": (2_048, "CPUs"), "gpus_per_node": (16, "GPUs"), "mem_m
 
 def oddities(jobs: pd.DataFrame) -> list[str]:
     """Say in a sentence each what looks wrong in a checked job table: repeated ids, limits of 0, years of run time."""
-    found, of_all, logged = [], f"of {len(jobs):,}", as_logged(jobs)
+    found, logged, submit = list[str](), as_logged(jobs), jobs["submit_time"]
 
-    def marked(rows: pd.Series) -> tuple[int, int]:
-        return int(rows.sum()), int(np.argmax(rows.to_numpy())) if len(rows) else 0
+    def say(
+        rows: pd.Series, one: str, many: str, what: str, of_all: str = f" of {len(jobs):,}", noun: str = "job"
+    ) -> None:
+        if n := int(rows.sum()):
+            row = int(np.argmax(rows.to_numpy()))
+            ran = duration(int(jobs["run_time"].iloc[row]))
+            what = what.format(row=row + 1, id=short(jobs["job_id"].iloc[row]), at=f"{submit.iloc[row]:,}", ran=ran)
+            found.append(f"{counted(n, noun)}{of_all} {one if n == 1 else many} {what}")
 
-    n, row = marked(jobs["job_id"].duplicated())
-    if n:
-        found.append(
-            f"{counted(n, 'row')} {'repeats' if n == 1 else 'repeat'} the job_id of an earlier row, the first is "
-            f"row {row + 1} ({short(jobs['job_id'].iloc[row])}); each counts as a job of its own"
-        )
-    n, _ = marked(jobs["requested_time"] == 0)
-    if 0 < n < len(jobs):
-        found.append(f"{counted(n, 'job')} {of_all} {'has' if n == 1 else 'have'} a requested_time of 0: no limit")
-    n, row = marked(logged["cpus_per_node"] == 0)
-    if n:
-        found.append(f"{counted(n, 'job')} {of_all} {'asks' if n == 1 else 'ask'} for no CPU, first in row {row + 1}")
+    again = "the job_id of an earlier row, the first is row {row} ({id}); each counts as a job of its own"
+    say(jobs["job_id"].duplicated(), "repeats", "repeat", again, "", "row")
+    unlimited = jobs["requested_time"] == 0
+    say(unlimited & (not unlimited.all()), "has", "have", "a requested_time of 0: no limit")
+    say(logged["cpus_per_node"] == 0, "asks", "ask", "for no CPU, first in row {row}")
     for name, (most, what) in _MOST.items():
         on_one = jobs[name].where(jobs["n_tasks"] == 0, 0) if "n_tasks" in jobs else jobs[name]
-        if n := marked(on_one > most)[0]:
-            found.append(
-                f"{counted(n, 'job')} {of_all} {'asks' if n == 1 else 'ask'} for more than {most:,} {what} on one node "
-                f"(up to {on_one.max():,}): are these of the whole job (--column {name}=COLUMN::job, --set asks=tasks) "
-                "or in another unit?"
-            )
-    n, row = marked(jobs["submit_time"] < 0)
-    if n:
-        found.append(
-            f"{counted(n, 'job')} {be(n)} submitted before second 0 of the clock, the first in row {row + 1} "
-            f"({jobs['submit_time'].iloc[row]:,} s)"
-        )
-    n, row = marked(jobs["submit_time"] > _LATEST)
-    if n:
-        found.append(
-            f"{counted(n, 'job')} {of_all} {be(n)} submitted after the year 2240, the first in row {row + 1} "
-            f"({jobs['submit_time'].iloc[row]:,}): are times in milliseconds?"
-        )
-    n, row = marked(jobs["run_time"] > _YEAR)
-    if n:
-        found.append(
-            f"{counted(n, 'job')} {of_all} ran for more than a year, the first in row {row + 1} "
-            f"({duration(int(jobs['run_time'].iloc[row]))}): is its run_time an end time, or in another unit?"
-        )
+        whole = f"are these of the whole job (--column {name}=COLUMN::job, --set asks=tasks) or in another unit?"
+        more = f"for more than {most:,} {what} on one node (up to {on_one.max():,}): {whole}"
+        say(on_one > most, "asks", "ask", more)
+    say(submit < 0, "is", "are", "submitted before second 0 of the clock, the first in row {row} ({at} s)", "")
+    late = "submitted after the year 2240, the first in row {row} ({at}): are times in milliseconds?"
+    say(submit > _LATEST, "is", "are", late)
+    long = "for more than a year, the first in row {row} ({ran}): is its run_time an end time, or in another unit?"
+    say(jobs["run_time"] > _YEAR, "ran", "ran", long)
     found += waiting_for_others(jobs)
     if len(jobs) and not logged["mem_mb_per_node"].any():
         found.append(

@@ -13,6 +13,7 @@ from procure.workload.rows import Rows, documents, duration
 _STATES = {"1": "PENDING", "2": "RUNNING", "3": "CANCELLED", "4": "COMPLETED", "5": "PENDING"}
 _PAIR = re.compile(r"([A-Za-z_]\w*)\s*=\s*(.*)")
 _XML = re.compile(r'<a n="(\w+)">\s*<\w+>(.*?)</\w+>\s*</a>', re.DOTALL)
+_OTHERS = re.compile(r"request(?!cpus|memory|gpus|disk)\w+")
 _ELSEWHERE = (7, 9, 12)
 """Universes of the scheduler, of grids, and local."""
 
@@ -44,6 +45,7 @@ def rows(text: str) -> Rows:
         memory, gpus, cpus = (_amount(ad, name, found) for name in ("Memory", "Gpus", "Cpus"))
         n = max(_whole(ad, "MaxHosts"), 1) if _whole(ad, "JobUniverse") == 11 else 1  # the parallel universe
         cpus = max(cpus, 1)
+        found.unread({name.removeprefix("request") for name in ad if _OTHERS.fullmatch(name) and _whole(ad, name)})
         found.add(
             number,
             JobID=f"{ad.get('clusterid', '')}_{ad.get('procid', 0)}",

@@ -21,10 +21,13 @@ from procure.workload.log_settings import How
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, fitting_preset
 from procure.workload.rows import parquet_text
 from procure.workload.slurm_text import names_of, node_names, parse_gres, parse_tres, slurm_duration, slurm_memory
-from procure.workload.units import COUNTS, MEMORY_BYTES, SECONDS, by_value, memory_mb, per_node, seconds
+from procure.workload.units import COUNTS, SECONDS, by_value, memory_mb, per_node, seconds
 
 MOSTLY = 0.8
 """Share of the jobs of several nodes whose CPUs grow with their nodes, above which they are likely those of the job."""
+_LENGTH = re.compile(
+    r"T?(\d+(?:\.\d+)?)\s*(d|h|m|s)(?:ays?|ours?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?(?!(?!T)[a-z])[\s,]*", re.IGNORECASE
+)
 _VALUE = re.compile(r"-?\d+(?:\.\d+)?$|\d{4}-\d\d-\d\d[T ]\d\d:")
 
 
@@ -34,7 +37,7 @@ def read_csv(path: str | Path, how: How) -> Imported:
     Without a preset, a field that no mapping names is the file's column of that name, in the job table's unit. A row
     whose start time is mapped but empty, or to which no node was assigned, never started.
     """
-    frame = _table(path, how)
+    frame = csv_text(path, how)
     own = {name: ColumnMap(column=name) for name in JOB.names if how.preset is None and name in frame.columns}
     mapping = _mapping(frame, str(path), own | (how.columns or {}), how.cpus_per_node)
     ledger = Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows)
@@ -78,19 +81,20 @@ class _Log(NamedTuple):
         return self.frame[self.mapping[field].column]
 
     def number(self, field: str) -> np.ndarray:
-        return numbers(self.text(field), self.mapping[field].column, self.ledger)
+        where = self.mapping[field]
+        return numbers(self.text(field), where.column, self.ledger, 2.0**53 / SECONDS.get(where.unit, 1))
 
     def refuse(self, rows: np.ndarray, field: str, wanted: str) -> None:
         self.ledger.refuse(rows, self.mapping[field].column, self.text(field), wanted)
 
 
-def _table(path: str | Path, how: How) -> pd.DataFrame:
-    fields = how.fields
+def csv_text(path: str | Path, how: How) -> pd.DataFrame:
+    """Read a table as text: CSV, whatever parts its columns, or Parquet."""
     if str(path).lower().endswith(".parquet"):
         return parquet_text(Path(path), {one.column for one in (how.columns or {}).values()})
     content, first, delimiter = _begin(re.sub(rb"\Asep=.\r?\n", b"", log_bytes(path)))  # of a spreadsheet
-    if fields is not None:
-        content = delimiter.join(one.strip() for one in fields.split(",")).encode() + b"\n" + content
+    if how.fields is not None:
+        content = delimiter.join(one.strip() for one in how.fields.split(",")).encode() + b"\n" + content
     elif value := next((one for one in first.split(delimiter) if _VALUE.match(one.strip(' "'))), None):
         raise TableError(
             f"{path}: the first line is no header, as {short(value)} is no name of a column; name the columns with "
@@ -116,17 +120,30 @@ def _begin(content: bytes) -> tuple[bytes, str, str]:
 
 
 def _durations(log: _Log, field: str) -> np.ndarray:
-    """Return whole seconds: of numbers in the unit of the mapping, and of a clock's ``D-HH:MM:SS``."""
+    """Return whole seconds: of numbers in the unit of the mapping, and of texts that say their own."""
     text, unit = log.text(field), log.mapping[field].unit or "s"
-    if not bool(text.astype(str).str.contains(":|day|unlimited|infinite|partition_limit", case=False).any()):
+    if not bool(text[~absent(text)].str.contains("[:A-Za-z]").any()):
         return seconds(log.number(field), unit)
-    found = by_value(text, lambda one: (slurm_duration(one) if one else nan,), [float])[0]
+    found = by_value(text, _duration, [float])[0]
     if text.str.fullmatch(r"\s*\d+:\d\d\s*").any():
         log.ledger.note(f"column {log.mapping[field].column}: 24:00 is 24 minutes, as Slurm writes it")
     number = as_floats(text)
     found = np.where(np.isnan(number), found, seconds(number, unit))
-    log.refuse(np.isnan(found) & ~absent(text), field, "a duration such as 8:00:00 or 2-00:00:00")
+    log.refuse(np.isnan(found) & ~absent(text), field, "a duration such as 8:00:00, 2-00:00:00, PT8H or 90m")
     return np.ceil(found)
+
+
+def _duration(text: str) -> tuple[float]:
+    """Read a clock as Slurm writes it, else a length with its units: ``PT5M``, ``1h 30m``."""
+    parts, rest = _LENGTH.findall(text), _LENGTH.sub("", text)
+    if not parts or rest not in ("", "P") or re.match(r"P\d+M", text):
+        return (slurm_duration(text) if text else nan,)
+    return (
+        sum(
+            float(number) * SECONDS[{"m": "min"}.get(unit, unit)]
+            for number, unit in ((n, one.lower()) for n, one in parts)
+        ),
+    )
 
 
 def _mapping(
@@ -162,9 +179,8 @@ def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
     preset = fitting_preset(frame.columns)
     if preset is not None:
         return f"; it looks like a log of the preset {preset}: --set preset={preset}"
-    if "cpus_per_node" in absent:
-        return " or --set preset=NAME; where the log counts nodes only, --set cpus_per_node=N gives the CPUs of each"
-    return " or --set preset=NAME"
+    more = "; where the log counts nodes only, --set cpus_per_node=N gives the CPUs of each"
+    return f" or --set preset=NAME{more * ('cpus_per_node' in absent)}"
 
 
 def _times(log: _Log, how: How) -> dict[str, np.ndarray]:
@@ -172,6 +188,10 @@ def _times(log: _Log, how: How) -> dict[str, np.ndarray]:
     for field in (name for name in TIMES if name in log.mapping):
         source, before = log.mapping[field], values.get("start_time", values.get("submit_time"))
         text = log.text(field)
+        rounded = text.str.fullmatch(r"\d(?:\.\d{0,5})?E\+\d+").to_numpy(bool)
+        log.refuse(
+            rounded, field, "a whole time: a spreadsheet rounded it to 1.70419E+12; save the column as whole numbers"
+        )
         if source.unit:
             text = pd.Series(np.round(log.number(field) * SECONDS[source.unit], 3), index=text.index)
         if how.clock in ("unix", "log"):
@@ -185,10 +205,15 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
     """Return nodes, and CPUs, memory and GPUs on each, rounded up; negative amounts drop the row."""
     raw, types, mapping = dict[str, np.ndarray](), dict[str, np.ndarray](), log.mapping
     for field in (one for one in ("n_nodes", *AMOUNTS, "priority") if one in mapping):
-        if field == "gpus_per_node" and bool(log.text(field).str.contains("gpu", regex=False).any()):
+        if field in _TRES and bool(log.text(field).str.contains(r"\b(?:cpu|mem|node|gpu[\w:.-]*)=\d").any()):
+            raw[field], model = _of_tres(log, field)
+            types |= {"gpu_type": model} if field == "gpus_per_node" else {}
+        elif field == "gpus_per_node" and bool(
+            log.text(field)[~absent(log.text(field))].str.contains("[A-Za-z]").any()
+        ):
             raw[field], types["gpu_type"] = _gres(log)
-        elif field == "mem_mb_per_node" and bool(log.text(field).str.contains(_SLURM_MEMORY).any()):
-            raw[field] = _slurm_memory(log)
+        elif field == "mem_mb_per_node" and bool(log.text(field).str.contains(r"\d\s*[kKmMgGtTB]").any()):
+            raw[field] = _with_units(log)
         else:
             raw[field] = log.number(field) / COUNTS.get(mapping[field].unit, 1)
     listed = _nodes(log) if "node_ids" in mapping and "n_nodes" not in raw else None
@@ -197,8 +222,8 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
     if listed is None and (n := int((~(wished >= 1) & log.ledger.keep).sum())):
         log.ledger.note(f"{counted(n, 'row')} without a number of nodes: one is taken")
     for field in ("n_nodes", "cpus_per_node", "gpus_per_node"):
-        if field in raw and (n := int(((np.nan_to_num(raw[field]) % 1 > 0) & log.ledger.keep).sum())):
-            log.ledger.note(f"{counted(n, 'job')} of {field} that is no whole number, as 1.600 is 1.6: rounded up")
+        parts = np.nan_to_num(raw.get(field, np.zeros(1))) % 1 > 0
+        log.ledger.count(parts, f"of {field} that is no whole number, as 1.600 is 1.6: rounded up")
     for field in AMOUNTS:
         log.ledger.drop(raw.get(field, np.zeros(1)) < 0, f"negative {field}")
     if cpus_per_node is not None:
@@ -256,43 +281,49 @@ def _tasks(log: _Log, values: dict[str, np.ndarray], asks: str | None) -> dict[s
     }
 
 
-_SLURM_MEMORY = re.compile(r"^\s*\d+(?:\.\d+)?(?:[KMGT][cn]?|\s*[kKMGT](?:i?B|i))\s*$")
-_WITH_BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT](?=i|B)i?)B?")
+_TRES = ("cpus_per_node", "mem_mb_per_node", "n_nodes", "gpus_per_node")
+_WITH_BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b|i)", re.IGNORECASE)
 
 
 def _memory(text: str) -> tuple[float, str]:
-    """Read memory as Slurm writes it, ``4G``, and with its unit: ``16 GB``, ``16GiB``, ``16Gi``."""
-    match = _WITH_BYTES.fullmatch(text)
-    return (float(match[1]) * MEMORY_BYTES[f"{match[2]}B"] / 1e6, "job") if match else slurm_memory(text)
+    """Read memory with its unit, ``16 GB``, ``16GiB``, ``16Gi``, else as Slurm writes it, ``4G``."""
+    if not (match := _WITH_BYTES.fullmatch(text)):
+        return slurm_memory(re.sub("[kmgt]", lambda unit: unit[0].upper(), text))
+    return float(match[1]) * (1000 if match[3] in "bB" else 1024) ** " KMGT".index(match[2].upper() or " ") / 1e6, "job"
 
 
-def _slurm_memory(log: _Log) -> np.ndarray:
-    """Return MB of amounts as Slurm writes them, ``4G``; per CPU or node as the mapping says, not by ``c`` or ``n``."""
+def _with_units(log: _Log) -> np.ndarray:
+    """Return MB of amounts that say their unit; per CPU or node as they say, ``4Gc``, else as the mapping says."""
     field = "mem_mb_per_node"
     where, text = log.mapping[field], log.text(field)
     found, per = by_value(text, _memory, [float, object])
-    log.refuse(np.isnan(found) & ~absent(text), field, "memory such as 500M or 4G")
-    each = {"c": "cpu", "n": "node"}.get(str(text[text.str.contains(_SLURM_MEMORY)].iloc[0]).strip()[-1], where.per)
-    mixed = np.isin(per, ["cpu", "node"]) & (per != each)
-    log.refuse(mixed, field, f"memory per {each}, as in the rows before")
+    log.refuse(np.isnan(found) & ~absent(text), field, "memory such as 500M, 4G or 16 GB")
+    per = np.where(per == "job", where.per, per)
+    each = str(per[found > 0][0]) if (found > 0).any() else where.per
+    log.refuse((found > 0) & (per != each), field, f"memory per {each}, as in the rows before")
     log.mapping[field] = where.model_copy(update={"unit": "MB", "per": each})
     log.ledger.note(f"column {where.column}: memory as Slurm writes it, per {each}; its G is 1,024 M, a GB 1,000 MB")
     return np.nan_to_num(found)
 
 
+def _of_tres(log: _Log, field: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return an amount of TRES (``cpu=4,mem=16G,gres/gpu:a100=2``), which are a whole job's, and the model of GPUs."""
+    where, text = log.mapping[field], log.text(field)
+    *amounts, model, bad = by_value(text, parse_tres, [float] * 4 + [object, bool])
+    whole = bool(text.str.contains(r"\b(?:cpu|mem|node)=").any())
+    log.mapping[field] = where.model_copy(update={"unit": ""} | ({"per": "job"} if whole else {}))
+    log.refuse(np.asarray(bad, bool), field, "a list such as cpu=4,mem=8G,gres/gpu:a100=2")
+    return amounts[_TRES.index(field)], model
+
+
 def _gres(log: _Log) -> tuple[np.ndarray, np.ndarray]:
-    """Return GPUs and their model from TRES (``cpu=4,gres/gpu:a100=2``) or GRES (``gpu:a100:2``)."""
+    """Return GPUs and their model from GRES (``gpu:a100:2``)."""
     field = "gpus_per_node"
     text = log.text(field)
-    if bool(text.str.contains("=", regex=False).any()):
-        *_, gpus, model, bad = by_value(text, parse_tres, [float] * 4 + [object, bool])
-        if text.str.contains(r"\b(?:cpu|mem|node)=").any():  # Slurm's TRES are those of a whole job
-            log.mapping[field] = log.mapping[field].model_copy(update={"per": "job"})
-        log.refuse(np.asarray(bad, bool), field, "a list such as cpu=4,gres/gpu:a100=2")
-        return np.nan_to_num(gpus), model
     gpus, model = by_value(text, parse_gres, [float, object])
     gpus = np.where(gpus == 0, as_floats(text), gpus)
-    log.refuse(np.isnan(gpus) & text.str.contains(r"gpu|^\s*\d").to_numpy(bool), field, "GPUs as gpu:2")
+    lost = text.str.contains(r"gpu|^\s*\d" if text.str.contains("gpu", case=False).any() else "", case=False)
+    log.refuse(np.isnan(gpus) & ~absent(text) & lost.to_numpy(bool), field, "GPUs as 2, gpu:2 or gpu:a100:2")
     if others := sorted({*text[np.isnan(gpus) & ~absent(text)]}):
         log.ledger.note(f"column {log.mapping[field].column}: no GPU is taken of {short(others[0])} and the like")
     return np.nan_to_num(gpus), model
@@ -316,14 +347,10 @@ def _texts(log: _Log) -> dict[str, object]:
 
 def _run_times(values: dict[str, np.ndarray], texts: dict[str, object], ledger: Ledger, keep_unfinished: bool) -> None:
     """Decide which jobs ran and for how long, in place."""
-    started = np.ones(len(ledger.keep), dtype=bool)
-    if "start_time" in values:
-        started &= ~np.isnan(values["start_time"])
+    started = ~np.isnan(values.get("start_time", np.zeros(len(ledger.keep))))
     if "node_ids" in texts and np.any(texts["node_ids"] != ""):
         started &= np.asarray(texts["node_ids"]) != ""
-    run = values.get("run_time")
-    if run is None:
-        run = values["end_time"] - values["start_time"]
+    run = values["run_time"] if "run_time" in values else values["end_time"] - values["start_time"]
     if "state" in texts and "node_ids" not in texts and {"start_time", "end_time"} <= set(values):
         started &= ~cancelled_in_queue(texts["state"], values["start_time"], values["end_time"], run)
     running = started & np.isnan(values["end_time"]) if "end_time" in values else np.zeros(1, dtype=bool)

@@ -15,8 +15,10 @@ from procure.workload.rows import Rows, duration
 _DONE, _EXCLUSIVE = 0x40, 0x40
 """Bits of a job's status and of its options (lsf.h)."""
 _GPUS = re.compile(
-    r"(?:rusage\[[^\]]*?\bngpus(?:_physical|_excl_p|_shared)?\s*=\s*|-gpu\s+(?:\S*num=)?)(\d+)?(?:\.\d+)?(/task)?"
+    r"(?:rusage\[[^\]]*?\bn?gpus?(?:_physical|_excl_p|_shared)?\s*=\s*|-gpu\s+(?:\S*num=)?)(\d+)?(?:\.\d+)?(/task)?"
 )
+_OTHERS = re.compile(r"(?<=[\[,:])\s*(?!n?gpus?(?:_|\b)|mem|swp|tmp|duration|decay|j_)(\w+)\s*=")
+"""Names within rusage[…], but for those that are read or said."""
 _SPAN = re.compile(r"span\[\s*(hosts|ptile)\s*=\s*(\d+)")
 _LIMIT = re.compile(r"(?<!#)#BSUB\s+-W\s+(?:(\d+):)?(\d+)")
 _AFTER = {"done": "afterok", "ended": "afterany", "exit": "afternotok", "started": "after"}
@@ -24,7 +26,7 @@ _AFTER = {"done": "afterok", "ended": "afterany", "exit": "afternotok", "started
 
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is one of LSF."""
-    return bool(re.match(r'"(?:JOB|EVENT)_[A-Z_0-9]+" "[\d.]+" \d+', lines[0]))
+    return any(re.match(r'"(?:JOB|EVENT)_[A-Z_0-9]+" "[\d.]+" \d+', line) for line in lines[:2])  # or behind #80
 
 
 def rows(text: str) -> Rows:
@@ -36,9 +38,11 @@ def rows(text: str) -> Rows:
 
 
 def _take(found: Rows, number: int, line: str) -> None:
-    event = line.split(" ", 1)[0].strip('"')
-    if event != "JOB_FINISH":
-        found.skip(f"event {event[:20]}, not the end of a job")
+    event = re.match(r'"([A-Z]\w+)" |#', line)
+    if event is None:
+        raise ValueError(line)
+    if event[1] != "JOB_FINISH":
+        found.skip(f"event {event[1]}, not the end of a job" if event[1] else "comment")
         return
     fields = next(csv.reader([line], delimiter=" ", skipinitialspace=True, strict=True))  # a record that is cut is bad
     n_asked = int(fields[22])
@@ -61,6 +65,9 @@ def _take(found: Rows, number: int, line: str) -> None:
     held = int(gpus[0][0] or 1) * (cpus if gpus[0][1] else n_nodes)
     if len({n for n, _ in gpus if n}) > 1:
         found.note("careful: {jobs} name several numbers of GPUs: the first is taken for all their hosts")
+    text = " ".join([fields[13], *rest[24:]])
+    others = {name for part in re.findall(r"rusage\[[^\]]*", text) for name in _OTHERS.findall(part)}
+    found.unread(others | {"affinity[…], CPUs of a slot"} if "affinity[" in text else others)
     after = re.fullmatch(rf"({'|'.join(_AFTER)})\((\d+)\)", fields[14].strip())
     if fields[14] and not after:
         found.note("{jobs} whose dependency (bsub -w) is more than the end of one job, which is not read")

@@ -14,9 +14,15 @@ from procure.workload.rows import Rows, clock, duration
 _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;[A-Za-z];[^;]*;")
 _PAIR = re.compile(r'([^\s=]+)=("[^"]*"|\S*(?: [kmgt]b\b)?)')  # mem=4 gb
 _MB = {"b": 1e-6, "kb": 1024 / 1e6, "mb": 1.048576, "gb": 1073.741824, "tb": 1099511.627776}
-_WORD_BYTES = 8
-_GPUS, _ABOUT = r"(?:n_?|num_?)?gpus?|naccelerators", r"[^.]*(?:gpu|accelerator)"
+_WORD_BYTES, _LIST = 8, "Resource_List."
+_GPUS = re.compile(r"(?:n_?|num_?)?gpus?|naccelerators")
+_ABOUT = re.compile(r"[^.]*(?:gpu|accelerator)", re.IGNORECASE)
 """Resources that count GPUs, of which sites name their own, and any that name them."""
+_KNOWN = re.compile(
+    r"walltime|ncpus|nodect|nodes|neednodes|select|place|p?v?mem|p?cput|nice|ppn|procs|mpiprocs|ompthreads|mpp\w+|arch"
+    rf"|naccesspolicy|{_ABOUT.pattern}.*"
+)
+"""Resources that are read, said elsewhere, or are no amount of a node."""
 
 
 def recognises(lines: list[str]) -> bool:
@@ -41,7 +47,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         return
     told = {name: value.strip('"') for name, value in _PAIR.findall(message)}
     hosts, slots = _hosts(told.get("exec_host", ""))
-    asked = {name.removeprefix("Resource_List."): value for name, value in told.items()}
+    asked = {name[len(_LIST) :]: value for name, value in told.items() if name.startswith(_LIST)}
     chunks = _chunks(next(filter(None, map(asked.get, ("select", "nodes", "nodect"))), "1"))
     n_nodes = len(hosts) or sum(n for n, _ in chunks)
     # Torque writes its default ncpus=1 beside nodes=2:ppn=8.
@@ -51,16 +57,18 @@ def _take(found: Rows, number: int, line: str) -> None:
     if not asked.get("select") and (n := int(asked.get("nodect", 0))) > max(slots.total(), 1):
         n_nodes = max(n_nodes, n)  # of Cobalt, whose host is a place in the machine
     cpus = max(int(asked.get("ncpus", 0)), width * int(asked.get("mppdepth", 1)), sum(slots.values()), ppn, n_nodes)
-    told_gpus = re.findall(rf"[:(](?:{_GPUS})=(\d+)", told.get("exec_vnode", ""))  # of whole nodes, say
+    told_gpus = re.findall(rf"[:(](?:{_GPUS.pattern})=(\d+)", told.get("exec_vnode", ""))  # of whole nodes, say
     gpus = _gpus(asked) or sum(n * _gpus(c) for n, c in chunks) or sum(map(int, told_gpus))
     gpus = gpus or told.get("exec_gpus", "").count("/")  # n1-gpu/0+n1-gpu/1
-    named = [one for c in (asked, *(what for _, what in chunks)) for one in c.items() if re.match(_ABOUT, one[0], re.I)]
+    every = [one for c in (asked, *(what for _, what in chunks)) for one in c.items() if one[1] not in ("0", "False")]
+    named = [one for one in every if _ABOUT.match(one[0])]
     models = {value for name, value in named if re.search("type|model", name, re.IGNORECASE)}
     model = f":{models.pop()}" if len(models) == 1 else ""
-    if not gpus and any(value not in ("0", "False") for _, value in named):
+    if not gpus and named:
         found.note("careful: {jobs} name GPUs, but no number of them that is read: taken as without any")
     memory = _memory(asked.get("mem", "")) or sum(n * _memory(c.get("mem", "")) for n, c in chunks)
     memory = memory or cpus * _memory(asked.get("pmem", ""))
+    found.unread({name for name, _ in every if not _KNOWN.fullmatch(name)})
     if _unlike(chunks):
         found.note("{jobs} of unlike chunks (select=1:ncpus=4+2:ncpus=8) taken as of nodes alike, each of their mean")
     if "excl" in asked.get("place", "") and not gpus:
@@ -75,7 +83,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         Submit=told.get("ctime", told.get("qtime", "")),
         Eligible=told.get("etime", ""),
         Start=told.get("start", ""),
-        End=told.get("end", ""),
+        End=told["end"],
         ElapsedRaw=clock(told.get("resources_used.walltime", "")),
         Timelimit=duration(clock(asked.get("walltime", ""))),
         State="COMPLETED" if told.get("Exit_status", "0") == "0" else "FAILED",
@@ -132,7 +140,7 @@ def _chunks(text: str) -> list[tuple[int, dict[str, str]]]:
 
 
 def _gpus(asked: dict[str, str]) -> int:
-    counts = (int(n) for name, n in asked.items() if re.fullmatch(_GPUS, name) and n.isdigit())
+    counts = (int(n) for name, n in asked.items() if _GPUS.fullmatch(name) and n.isdigit())
     return max(counts, default=0)
 
 

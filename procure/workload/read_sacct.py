@@ -304,16 +304,16 @@ def _gpus(
     wanted = np.where(listed[0] == wanted[0] * n_nodes, listed[0], wanted[0]), wanted[1]
     for is_got, (n, kind) in ((False, wanted), (True, (held, got["gpu_type"])), (True, listed)):
         more = (each == 0) & (n > 0)
-        if is_got and (found := int((more & log.ledger.keep).sum())):
-            log.ledger.note(
-                f"{counted(found, 'job')} got GPUs that their request does not name: what they got is taken"
-            )
+        if is_got:
+            log.ledger.count(more, "got GPUs that their request does not name: what they got is taken")
         each, model = np.where(more, n, each), np.where(more, kind, model)
     told = log.text("ReqTRES").str.cat([log.text(name) for name in ("AllocTRES", "ReqGRES", "AllocGRES")], " ")
-    shares = told.str.contains(r"\b(?:shard|mps)\b").to_numpy(bool) & (each == 0) & log.ledger.keep
-    if shares.any():
-        n_jobs = counted(int(shares.sum()), "job")
-        log.ledger.note(f"{n_jobs} asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
+    shares = told.str.contains(r"\b(?:shard|mps)\b").to_numpy(bool) & (each == 0)
+    log.ledger.count(shares, "asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
+    others = told[log.ledger.keep].str.findall(r"\bgres/(?!gpu\b|shard\b|mps\b)(\w+)").map(np.unique).explode().dropna()
+    if len(others):
+        names = ", ".join(f"{printable(name)} ({counted(n, 'job')})" for name, n in others.value_counts().items())
+        log.ledger.note(f"asked for and not read: {names}")
     return {"gpus_per_node": np.ceil(each), "gpu_type": model}, each != np.ceil(each)
 
 
@@ -370,4 +370,6 @@ def _with_array_tasks(imported: Imported, source: str) -> Imported:
     tasks = jobs.assign(job_id=ids).explode("job_id", ignore_index=True)
     with_clock_of(jobs, tasks)
     note = f"{int(pending.sum()):,} pending arrays became {len(tasks) - int((~pending).sum()):,} tasks"
+    if cut := int(jobs["job_id"].str.contains("...", regex=False).sum()):
+        note += f"; {cut:,} of them have more, as their lists were cut (SLURM_BITSTR_LEN=0 shows them whole)"
     return replace(imported, jobs=tasks, notes=[*imported.notes, note])

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError, reason
-from procure.files import read_bytes
-from procure.files.read import as_utf8, is_parquet, read_rows
+from procure.errors import TableError
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Ledger
+from procure.workload.log_settings import How
+from procure.workload.read_csv import csv_text
 from procure.workload.slurm_text import expand_nodes, node_names
 
 COLUMNS = {"job_id": "JobID", "start_time": "Start", "end_time": "End", "node_ids": "NodeList"}
@@ -35,17 +34,7 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
     TableError
         The file is none of these, lacks a column, or a time or a host list cannot be read.
     """
-    content = read_bytes(path)
-    if is_parquet(content):
-        frame = pd.read_parquet(io.BytesIO(content))
-        text = frame.astype({name: "string" for name in COLUMNS if name in frame}).fillna("")
-    else:
-        bars = b"|" in content[: content.find(b"\n")]
-        try:
-            form = {"sep": "|", "dtype": str, "keep_default_na": False, "index_col": False}
-            text = pd.read_csv(io.BytesIO(as_utf8(content)), **form) if bars else read_rows(content, str(path))
-        except (ValueError, pd.errors.ParserError) as error:
-            raise TableError(f"{path}: cannot be read as a table: {reason(error)}") from None
+    text = csv_text(path, How())
     known = {slurm.lower(): ours for ours, slurm in COLUMNS.items()}
     text = text.rename(columns=lambda name: known.get(name.strip().lower(), name.strip()))
     for ours in COLUMNS:

@@ -9,7 +9,9 @@ from procure.workload.rows import Rows, clock, duration
 
 _FEWEST = 43  # of version 6.1; later ones have more at the end
 _PE_TASK = re.compile(r"\d+\.[A-Za-z]\S*")
-_GPUS = re.compile(r"-l\s+(?:\S*,)?(?:(?:nvidia_|num_)?(?:n?gpus?|cuda)(?:_cards?)?|coproc_\w+)=(\d+)", re.I)
+_GPUS = re.compile(r"-l\s+(?:\S*,)?(?:\w*gpus?(?:_cards?)?|gpu\.c|cuda|coproc_\w+)=(\d+)", re.I)
+_KNOWN = re.compile(r"[hs]_\w+|\w*mem\w*|arch|h|hostname|q|qname|excl\w*|.*(?:gpu|cuda|coproc).*", re.IGNORECASE)
+"""Resources of -l that are read, said elsewhere, or are no amount of a node."""
 _WHOLE = re.compile(r"-l\s+(?:\S*,)?excl(?:usive)?=(?:true|1)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"(?<!\\):")
 _MILLISECONDS = 10**12
@@ -69,6 +71,8 @@ def _take(found: Rows, number: int, line: str) -> None:
         found.note(_WITH_PE)
     if gpus is None and re.search(r"-l\s+\S*(?:gpu|cuda|coproc)", options, re.IGNORECASE):
         found.note("careful: GPUs that -l names without a number, as gpu=TRUE, are not read: {jobs} taken without any")
+    listed = [one.split("=") for group in re.findall(r"-l\s+(\S+)", options) for one in group.split(",")]
+    found.unread({name.split(":")[0] for name, *_ in listed if not _KNOWN.fullmatch(name.split(":")[0])})
     if gpus:
         found.note("GPUs are taken as those of the whole job, where -l asks for them")
     found.add(

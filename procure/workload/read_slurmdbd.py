@@ -20,6 +20,13 @@ _STATES = (
     *("PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED"),
     *("BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"),
 )
+_FIELDS = {
+    "JobName": "job_name", "Cluster": "cluster", "Account": "account", "Partition": "partition", "QOS": "id_qos",
+    "Submit": "time_submit", "Eligible": "time_eligible", "Start": "time_start", "End": "time_end",
+    "ReqCPUS": "cpus_req", "ArrayLimit": "array_max_tasks", "ReqGRES": "gres_req", "NNodes": "nodes_alloc",
+    "SubmitLine": "submit_line", "Constraints": "constraints",
+}  # fmt: skip
+"""sacct's fields by the columns that hold them as they are."""
 _TRES = {"1": "cpu", "2": "mem", "4": "node"}
 _FIRST_GRES = 1001
 _PER_CPU = 2**63
@@ -35,13 +42,9 @@ _CELL = re.compile(rf"(?:^|,)(?:'({_QUOTED})'|([^,']*))", re.DOTALL)
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is a dump of slurmdbd's job table."""
     return (
-        _is_dump(lines)
+        any(map(_DUMP.match, lines))
         or {name.strip(' "\t\ufeff') for name in lines[0].lower().split(_delimiter(lines[0]))} >= _NEEDED
     )
-
-
-def _is_dump(lines: list[str]) -> bool:
-    return any(map(_DUMP.match, lines))
 
 
 def _delimiter(header: str) -> str:
@@ -51,7 +54,7 @@ def _delimiter(header: str) -> str:
 def rows(text: str) -> Rows:
     """Return a row per job."""
     found = Rows(text)
-    every = _dumped(text, found) if _is_dump(text[:65_536].split("\n")) else _listed(text, found)
+    every = _dumped(text, found) if any(map(_DUMP.match, text[:65_536].split("\n"))) else _listed(text, found)
     gpus = _gpus(every, found)
     for number, row in enumerate(every, 2):
         if None in row or None in row.values():
@@ -68,36 +71,22 @@ def rows(text: str) -> Rows:
         task = f"[{waiting}]" if waiting else row.get("id_array_task", "")
         array, het = row.get("id_array_job", "0"), row.get("het_job_id", row.get("pack_job_id", "0"))
         job_id = f"{array}_{task}" if array not in ("0", "") and task not in _NO_VALUE else row["id_job"]
+        if het not in ("0", *_NO_VALUE):
+            job_id = f"{het}+{row.get('het_job_offset', row.get('pack_job_offset', '0'))}"
         found.add(
             number,
-            JobID=f"{het}+{row.get('het_job_offset', row.get('pack_job_offset', '0'))}"
-            if het not in ("0", *_NO_VALUE)
-            else job_id,
-            JobName=row.get("job_name", ""),
-            Cluster=row.get("cluster", ""),
+            JobID=job_id,
             User=row.get("user", "") or row.get("id_user", ""),
-            Account=row.get("account", ""),
-            Partition=row.get("partition", ""),
-            QOS=row.get("id_qos", ""),
-            Submit=row["time_submit"],
-            Eligible=row.get("time_eligible", ""),
-            Start=row["time_start"],
-            End=row["time_end"],
             ElapsedRaw=_elapsed(row),
             State=_STATES[int(state)] if state.isdigit() and int(state) < len(_STATES) else state,
             TimelimitRaw="" if limit in _NO_VALUE else limit,
-            ReqCPUS=row.get("cpus_req", ""),
-            ArrayLimit=row.get("array_max_tasks", ""),
             ReqMem=_memory(row.get("mem_req", ""), "mem=" in asked),
             ReqTRES=asked,
             AllocTRES=got,
-            ReqGRES=row.get("gres_req", ""),
             AllocGRES=row.get("gres_alloc") or row.get("gres_used", ""),
-            NNodes=row.get("nodes_alloc", ""),
             **({"NodeList": _nodes(row["nodelist"])} if "nodelist" in row else {}),
-            SubmitLine=row.get("submit_line", ""),
-            Constraints=row.get("constraints", ""),
             Priority=row.get("priority", "") if row.get("priority", "").isdigit() else "",
+            **{name: row.get(own, "") for name, own in _FIELDS.items()},
         )
     return found
 

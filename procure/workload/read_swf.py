@@ -85,7 +85,7 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
         "user": _whole_text(field["user"]),
         "account": _whole_text(field["group"]),
         "submit_time": submit,
-        "requested_time": np.ceil(_known(field["requested time"])),
+        "requested_time": np.ceil(np.fmax(field["requested time"], 0)),
         "run_time": run,
         "partition": _queues(field, frame, header, how.queue_field, ledger),
         "state": pd.Series(field["status"]).map(_STATES).fillna("").to_numpy(dtype=object),
@@ -105,7 +105,7 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
         nodes = np.where(named >= 1, np.minimum(named, processors), nodes)
     cpus, more_fields = np.ceil(processors / nodes), frame.shape[1] > len(_NAMES)
     unit, _, per = mem_unit.partition(":")
-    memory, per = memory_mb(_known(field["requested memory"]), unit), per or "node"
+    memory, per = memory_mb(np.fmax(field["requested memory"], 0), unit), per or "node"
     columns |= {"n_nodes": nodes, "cpus_per_node": cpus, "mem_mb_per_node": per_node(memory, per, nodes, cpus)}
     if how.node_field is None and more_fields:
         theirs = (
@@ -120,11 +120,6 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
         columns |= {"n_tasks": processors, "mem_mb_per_task": np.ceil(each)}
         columns |= {} if per == "node" else {"mem_mb_per_node": 0.0 * memory}
     return columns, clock, origin, ledger
-
-
-def _known(values: np.ndarray) -> np.ndarray:
-    """Return amounts, 0 where one is missing."""
-    return np.maximum(np.nan_to_num(values), 0)
 
 
 def _look_at_memory(
@@ -169,16 +164,8 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.Da
     if not rows:
         raise TableError(f"{path}: holds no job; no line has the {len(_NAMES)} fields of SWF")
     body.seek(0)
-    frame = pd.read_csv(
-        body,
-        sep=r"\s+",
-        comment=";",
-        header=None,
-        names=list(range(most)),
-        index_col=False,
-        low_memory=False,
-        quoting=3,
-    )
+    form: dict[str, Any] = {"sep": r"\s+", "comment": ";", "header": None, "index_col": False, "quoting": 3}
+    frame = pd.read_csv(body, names=list(range(most)), low_memory=False, **form)
     return _header(comments), frame, ledger
 
 

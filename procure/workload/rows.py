@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from procure.errors import TableError
 from procure.files import check_parquet, from_json
 from procure.files.read import damage_of
-from procure.text import clock_seconds, counted, short
+from procure.text import clock_seconds, counted, printable, short
 from procure.workload.ledger import Ledger
 
 
@@ -30,6 +30,7 @@ class Rows:
         self._notes = Counter[str]()
         self._rows: dict[int, dict[str, str]] = {}
         self._skipped = Counter[str]()
+        self._unread = Counter[str]()
         self._bad: list[str] = []
 
     def lines(self) -> Iterator[tuple[int, str]]:
@@ -63,6 +64,10 @@ class Rows:
         """Keep a sentence on how the log is read, once; ``{jobs}`` in it becomes how often it was said."""
         self._notes[text] += 1
 
+    def unread(self, names: Iterable[str]) -> None:
+        """Count resources that a job asked for by these names, and that are not read."""
+        self._unread.update(sorted({*names}))
+
     def table(self, source: str, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
         """Return the rows as text, and the ledger that accounts for every line."""
         n = len(self._rows) + self._skipped.total() + len(self._bad)
@@ -71,6 +76,8 @@ class Rows:
             ledger.skip_lines(len(self._bad), self._bad[0])
         ledger.dropped |= self._skipped
         ledger.notes += [text.replace("{jobs}", counted(n, "job")) for text, n in self._notes.items()]
+        if others := [f"{name} ({counted(n, 'job')})" for name, n in self._unread.most_common(30)]:
+            ledger.note(f"asked for and not read: {printable(', '.join(others))}")
         return pd.DataFrame([*self._rows.values()], dtype=object).fillna(""), ledger
 
 
@@ -108,6 +115,5 @@ def clock(text: str) -> str:
 
 
 def duration(seconds: str) -> str:
-    """Return seconds as ``HH:MM:SS``; empty where there are none."""
-    value = int(seconds or 0)
-    return f"{value // 3600:02d}:{value // 60 % 60:02d}:{value % 60:02d}" if value else ""
+    """Return seconds as a clock's ``MM:SS``; empty where there are none."""
+    return f"0:{seconds}" if int(seconds or 0) else ""

@@ -40,6 +40,13 @@ def table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tup
         frame = parquet_text(Path(path), ()).rename(columns=str.lower)
         return frame, Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), how.skip_bad_rows)
     text = log_bytes(path).decode("utf-8", errors="replace")
+    frame, ledger = _columns(text, path, how, rows)
+    if text[-1] not in "\n]}>":
+        ledger.note("the last line has no end: if the file was cut there, its last field may be short")
+    return frame, ledger
+
+
+def _columns(text: str, path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tuple[pd.DataFrame, Ledger]:
     if rows is not None:
         frame, ledger = rows(text).table(str(path), how.skip_bad_rows)
         if frame.empty:
@@ -139,15 +146,12 @@ def json_rows(text: str, source: str) -> pd.DataFrame:
     jobs = [job for one in lists if isinstance(one, list) for job in one]
     if not all(isinstance(one, list) for one in lists) or not all(isinstance(job, dict) for job in jobs):
         raise TableError(f"{source}: no list of jobs under 'jobs', as `sacct --json` writes it{_keys(found[0])}")
-    if jobs and not any("time" in job for job in jobs) and any("job_state" in job for job in jobs):
-        raise TableError(
-            f"{source}: is what `squeue --json` prints, the jobs of one moment; a log is what `sacct --json` prints. "
-            "For the queue of now: procure queue predict --state"
-        )
     if jobs and not any("time" in job for job in jobs):
-        raise TableError(
-            f"{source}: its jobs have no 'time': none of sacct's; `sacct --json` prints a log{_keys(jobs)}"
-        )
+        what = f"its jobs have no 'time': none of sacct's; `sacct --json` prints a log{_keys(jobs)}"
+        if any("job_state" in job for job in jobs):
+            what = "is what `squeue --json` prints, the jobs of one moment; a log is what `sacct --json` prints. "
+            what += "For the queue of now: procure queue predict --state"
+        raise TableError(f"{source}: {what}")
     if not jobs:
         raise TableError(f"{source}: holds no job")
     return pd.DataFrame([_row(job) for job in jobs], dtype=object).rename(columns=str.lower)

@@ -8,17 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.text import counted, short
-from procure.workload.asked import (
-    Asked,
-    ahead,
-    asked_for,
-    by_gpu,
-    left_to_site,
-    line_options,
-    own_cores,
-    several_partitions,
-    unheeded,
-)
+from procure.workload.asked import Asked, asked_for, beside_sizes, by_gpu, line_options
 from procure.workload.ledger import Ledger
 from procure.workload.units import by_value
 
@@ -50,8 +40,7 @@ def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
         if nodes > 1 and not options.keys() & {"nodes", "ntasks-per-node"}:
             options["nodes"] = str(nodes)
         asked = by_gpu(asked_for(options, cpus), options) if cpus or options.keys() & _SIZES else Asked()
-        told = (several_partitions(options), own_cores(options), *ahead(options))
-        return *asked, left_to_site(options), unheeded(options), *told, False
+        return *asked, *beside_sizes(options), False
     except ValueError:
         return *Asked(), "", "", "", "", "", 0, "", 0, True
 
@@ -97,7 +86,8 @@ def line_columns(
         )
     if asked["exclusive"].any():
         columns["exclusive"] = asked["exclusive"]
-    left = {name: more & ~asked["exclusive"] & _names(fields[-9], name) for name, more in seen.more.items()}
+    open_ = pd.Series(fields[-9], dtype=object).str
+    left = {name: more & ~asked["exclusive"] & open_.contains(name).to_numpy(bool) for name, more in seen.more.items()}
     if any((of & ledger.keep).any() for of in left.values()):
         columns["gpu_defaults"] = np.where(left["cpu"], "cpu ", "") + np.where(left["mem"], "mem", "").astype(object)
     whole = (seen.all_memory | asked["all_memory"]) & ledger.keep
@@ -113,8 +103,7 @@ def line_columns(
         (ranged, "asked for a range of nodes alone (-N 1-4): their CPUs are those of the nodes that they got"),
         (of_user, "asked for nodes alone with jobs of their user, label or topology: they share nodes with all"),
     ):
-        if n := int(jobs.sum()):
-            ledger.note(f"{counted(n, 'job')} {what}")
+        ledger.count(jobs, what)
     why = "no SubmitLine" if lines is None else "no command line or script tells"
     # Where the centre does not count GPUs (AccountingStorageTRES), or not by model, only the command line tells of it.
     gpus = asked["gpus_per_node"] + asked["gpus_per_task"] * np.maximum(asked["tasks_per_node"], 1)
@@ -124,10 +113,6 @@ def line_columns(
     columns["gpu_type"] = np.where(unnamed, asked["gpu_type"], columns["gpu_type"])
     ledger.shape, ledger.unknown = shape, f"{why}; --set asks=tasks or asks=nodes says it"
     return columns | _tasks(columns, asked, seen, shape == "tasks")
-
-
-def _names(texts: np.ndarray, name: str) -> np.ndarray:
-    return pd.Series(texts, dtype=object).str.contains(name, regex=False).to_numpy(bool)
 
 
 def _shapes(asked: dict[str, np.ndarray], seen: Seen, asks: str | None, job_id: Any) -> np.ndarray:

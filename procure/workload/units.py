@@ -16,10 +16,10 @@ MEMORY_BYTES = {
 }  # fmt: skip
 """Memory units that a mapping may state; the job table holds MB of 10^6 bytes."""
 
-SECONDS = {"s": 1.0, "us": 1e-6, "ms": 0.001, "min": 60.0, "h": 3600.0, "d": 86400.0}
+SECONDS = {"s": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 0.001, "min": 60.0, "h": 3600.0, "d": 86400.0}
 """Time units that a mapping may state; the job table holds seconds."""
 
-COUNTS = {"milli": 1000}
+COUNTS = {"milli": 1000, "percent": 100}
 """Parts of a CPU or GPU that a mapping may state: so many are one."""
 
 PER = ("node", "job", "cpu")
