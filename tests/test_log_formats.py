@@ -316,6 +316,26 @@ def test_what_other_tools_make_of_sacct_is_read(tmp_path):
     assert found.jobs["gpus_per_node"].tolist() == [2] and not any("tresper" in one for one in found.warnings)
 
 
+def test_what_slurm_leaves_out_of_its_fields_stands_on_the_command_line(tmp_path):
+    """The reservation of who came before it began, and CPUs where a range of nodes alone was asked for."""
+    row = "{}|a|1704186000|1704186600|1704190200|COMPLETED|120|{}|1000M|{}|3600|cpu={},node={}|cpu={},node={}|{}|{}"
+    header = SACCT + "|ReqTRES|AllocTRES|Reservation|SubmitLine"
+    found = sacct(
+        tmp_path,
+        row.format(1, 2, 1, 2, 1, 2, 1, "", "sbatch -n 2 --reservation=course a"),
+        row.format(2, 2, 1, 2, 1, 2, 1, "other", "sbatch -n 2 --reservation=course a"),
+        row.format(3, 1, 4, 1, 1, 4, 4, "", "sbatch -N 1-4 a"),
+        row.format(4, 2, 3, 2, 2, 6, 3, "", "sbatch -N 2-3 -c 2 a"),
+        row.format(5, 2, 2, 2, 1, 4, 2, "", "sbatch -N 1-3 --ntasks-per-node=2 a"),
+        row.format(6, 6, 2, 6, 1, 6, 2, "", "sbatch -N 1-3 a"),  # -n 6 stands in the script
+        header=header,
+    )
+    assert found.jobs["reservation"].tolist() == ["course", "other", "", "", "", ""]
+    asked = found.jobs[["n_tasks", "cpus_per_task", "min_nodes", "max_nodes"]].to_numpy().tolist()
+    assert asked[2:5] == [[4, 1, 1, 4], [3, 2, 2, 3], [4, 1, 1, 3]] and asked[5][0] * asked[5][1] == 6
+    assert any("3 jobs asked for a range of nodes alone" in one for one in found.notes)
+
+
 def test_a_file_without_a_header_is_read_by_named_fields(tmp_path):
     """Else it is refused with what to do; another delimiter and a command line with the delimiter in it are read."""
     row = "1|a|1704186000|1704186600|1704190200|COMPLETED|02:00:00|4|8G|1|01:00:00"

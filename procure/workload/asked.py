@@ -275,12 +275,12 @@ def amount(options: Mapping[str, str], name: str, read: Callable[[str], int]) ->
         raise Unreadable(name, f"cannot be read: {error}") from None
 
 
-def beside_sizes(options: Mapping[str, str]) -> tuple[str, str, str, str, str, int, str, int]:
+def beside_sizes(options: Mapping[str, str]) -> tuple[str, str, str, str, str, str, int, str, int]:
     """Return what else options tell; a nice value that is no whole number is `Unreadable`.
 
     Which of ``cpu`` and ``mem`` they leave to a site's defaults per GPU; options that no policy goes by; several
     partitions, of which the one that starts it first takes a job; whether a ``task`` or each ``cpu`` has cores of its
-    own; the dependency, how many tasks of its array may run at once (0 = all), licences and nice value.
+    own; its reservation, its dependency, how many tasks of its array may run at once (0 = all), licences, nice value.
     """
     cpu, mem = {"cpus-per-task", "cpus-per-gpu"}, {"mem", "mem-per-cpu", "mem-per-gpu"}
     left = [name for name, said in (("cpu", cpu), ("mem", mem)) if not options.keys() & said]
@@ -291,5 +291,6 @@ def beside_sizes(options: Mapping[str, str]) -> tuple[str, str, str, str, str, i
     if not re.fullmatch(r"-?\d{1,10}", nice):
         raise Unreadable("nice", "is not a whole number")
     ahead = options.get("dependency", ""), int(at_once[1]) if at_once else 0, options.get("licenses", ""), int(nice)
-    several = named if "," in named else ""
-    return " ".join(left), " ".join(unheeded), several, next(iter(own.values()), ""), *ahead
+    several, reservation = named if "," in named else "", options.get("reservation", "")
+    of_one = "" if "," in reservation else reservation
+    return " ".join(left), " ".join(unheeded), several, next(iter(own.values()), ""), of_one, *ahead

@@ -42,7 +42,7 @@ def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
         asked = by_gpu(asked_for(options, cpus), options) if cpus or options.keys() & _SIZES else Asked()
         return *asked, *beside_sizes(options), False
     except ValueError:
-        return *Asked(), "", "", "", "", "", 0, "", 0, True
+        return *Asked(), "", "", "", "", "", "", 0, "", 0, True
 
 
 def _read_key(key: str) -> tuple[Any, ...]:
@@ -52,7 +52,7 @@ def _read_key(key: str) -> tuple[Any, ...]:
 
 _SIZES = {"ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "ntasks-per-gpu"}
 _FIELDS: list[type] = [
-    object, *[np.int64] * 9, object, bool, bool, np.int64, *[object] * 5, np.int64, object, np.int64, bool,
+    object, *[np.int64] * 9, object, bool, bool, np.int64, *[object] * 6, np.int64, object, np.int64, bool,
 ]  # fmt: skip
 
 
@@ -74,11 +74,13 @@ def line_columns(
             f"{counted(int(bad.sum()), 'submit line')} cannot be read, first {short(first)}: the shape that the log "
             "shows is taken, and what these jobs depend on is not known"
         )
-    told = ("partitions", "own_cores", "dependency", "array_limit", "licenses", "nice")
-    for name, values in zip(told, fields[-7:-1], strict=True):
+    told = ("partitions", "own_cores", "reservation", "dependency", "array_limit", "licenses", "nice")
+    for name, values in zip(told, fields[-8:-1], strict=True):
+        if name == "reservation" and name in columns:  # Slurm names none for a job that came before it had begun
+            columns[name] = np.where(columns[name] == "", values, columns[name])
         if name not in columns and any(values[ledger.keep]):
             columns[name] = values
-    if len(names := pd.Series(fields[-8][ledger.keep]).str.split().explode().dropna()):
+    if len(names := pd.Series(fields[-9][ledger.keep]).str.split().explode().dropna()):
         each = ", ".join(f"--{name} {n:,}" for name, n in names.value_counts().sort_index().items())
         ledger.note(
             f"{counted(names.index.nunique(), 'job')} name options that no policy goes by, and may start on "
@@ -86,7 +88,7 @@ def line_columns(
         )
     if asked["exclusive"].any():
         columns["exclusive"] = asked["exclusive"]
-    open_ = pd.Series(fields[-9], dtype=object).str
+    open_ = pd.Series(fields[-10], dtype=object).str
     left = {name: more & ~asked["exclusive"] & open_.contains(name).to_numpy(bool) for name, more in seen.more.items()}
     if any((of & ledger.keep).any() for of in left.values()):
         columns["gpu_defaults"] = np.where(left["cpu"], "cpu ", "") + np.where(left["mem"], "mem", "").astype(object)
@@ -95,7 +97,7 @@ def line_columns(
         columns["all_memory"] = whole
     shape = _shapes(asked, seen, asks, columns["job_id"])
     odd = seen.uneven & ledger.keep & ((shape != "tasks") | (asked["gpus_per_task"] == 0))
-    ranged = (asked["of_each"] > 0) & ledger.keep & (shape == "tasks")
+    ranged = (asked["of_each"] > 0) & (seen.held > seen.cpus) & ledger.keep & (shape == "tasks")
     of_user = text.str.contains(r"\s--exclusive=(?:user|mcs|topo)\b").to_numpy(bool) & ledger.keep
     for jobs, what in (
         (whole, "asked for all memory of their nodes (--mem=0): what they got is taken, but under policy slurm"),
