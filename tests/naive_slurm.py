@@ -151,20 +151,29 @@ class NaiveSlurm:
         """The second in which the periodic work began."""
         return math.floor(self.site.latency.clock)
 
+    def moment_of(self, what: str, second: int) -> int | None:
+        """Return at how many ms of a second main scheduler or backfill comes: each time more than 1 s later."""
+        first, period = {"main": (self.main_at, 1.0037), "backfill": (self.backfill_at, 1.0012)}[what]
+        n = math.ceil(((second - self.clock) * 1000 - first) / (1000 * period) - 1e-9)
+        ms = math.floor(first + n * 1000 * period - (second - self.clock) * 1000 + 1e-6)
+        return ms if ms < 1000 else None
+
+    def come(self, what: str, second: int) -> int:
+        return second if self.moment_of(what, second) is not None else second + 1
+
     def catch_up(self) -> None:
         """Let the passes come that were due while nothing waited that they could start, one after another."""
         rules = self.rules
         while True:
-            full = self.last_full + rules.sched_interval
-            asked = full
+            full = asked = self.come("main", self.last_full + rules.sched_interval)
             if self.asked:
-                asked = max(self.last_schedule + rules.batch_sched_delay, self.asked_from)
+                asked = self.come("main", max(self.last_schedule + rules.batch_sched_delay, self.asked_from))
             if min(full, asked) >= self.now:
                 break
             self.last_schedule = self.last_pass = min(full, asked)
             self.last_full = full if full <= asked else self.last_full
             self.asked = self.reported = False
-        backfill = self.last_backfill + rules.bf_interval
+        backfill = self.come("backfill", self.last_backfill + rules.bf_interval)
         if backfill < self.now:
             self.last_backfill = backfill
 
@@ -186,7 +195,8 @@ class NaiveSlurm:
         self.asked = True
 
     def take_in(self, at: int) -> None:
-        may_see = self.now + (at > self.now * 1000 + self.main_at)
+        moment = self.moment_of("main", self.now)
+        may_see = self.now + (moment is not None and at > self.now * 1000 + moment)
         left = [job for job in self.running if self.over_at(job) <= at and job not in self.just_begun]
         for job in [job for job in left if job in self.bound]:
             self.unbind(job)
@@ -229,7 +239,8 @@ class NaiveSlurm:
         """
         now, rules = self.now, self.rules
         self.just_begun = set()
-        steps = [(self.main_at, "main"), (self.backfill_at, "backfill")]
+        both = [(self.moment_of(what, now), what) for what in ("main", "backfill")]
+        steps = [(moment, what) for moment, what in both if moment is not None]
         for moment, what in [*sorted(steps, key=lambda step: step[0]), (999, "")]:
             self.passes_at_once(now * 1000 + moment)
             self.moment = moment

@@ -44,7 +44,7 @@ def test_collect_asks_for_the_days_that_are_given(procure) -> None:
 def test_collect_says_what_gave_no_answer(tmp_path, monkeypatch) -> None:
     """An empty answer and a command that hangs are sentences; what the others printed is kept."""
     for name, text in (
-        ("scontrol", "[ $2 = node ] && sleep 9; [ $2 = config ] && echo x; true"),
+        ("scontrol", '[ "$3" = node ] && sleep 9; [ $2 = config ] && echo x; true'),
         ("sacctmgr", "echo y"),
     ):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -105,7 +105,7 @@ def test_a_limit_is_one_row(monkeypatch) -> None:
     assert [one.setting for one in read_accounting(text).not_understood] == ["grprunning"]
     monkeypatch.setitem(accounting._LIMITS, "grprunning", Row("grprunning", "grp_jobs", whole))
     found = read_accounting(text)
-    assert found.qos["long"]["limits"].grp_jobs == 3 and not found.not_understood
+    assert found.qos["long"]["limits"]["grp_jobs"] == 3 and not found.not_understood
     site = Site(qos=(Qos(name="long"),), enforce=("limits",))
     assert changed(site, "qos long GrpRunning=4", node_table(1)).qos[0].limits.grp_jobs == 4
 
@@ -144,7 +144,7 @@ def test_limits_that_are_not_applied_are_listed() -> None:
     found = read_accounting([("a.txt", text)])
     told = [(each.setting, each.where) for each in found.not_understood]
     assert sorted(told) == [(name, "a.txt:1") for name in ("grptres", "grpwall", "maxsubmitjobsperuser")]
-    assert found.qos["long"]["limits"].grp_tres == {"cpu": 8, "gres/gpu:a100": 4, "gres/nic": 2}
+    assert found.qos["long"]["limits"]["grp_tres"] == {"cpu": 8, "gres/gpu:a100": 4, "gres/nic": 2}
 
 
 def test_a_replay_to_the_second_errs_by_nothing() -> None:

@@ -88,13 +88,14 @@ def collect(folder: str | Path, begin: str = "", end: str = "") -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     failed = []
     for name, command in commands(begin, end).items():
+        asked = command.replace(" --all", "").split("--")[0].strip()
         try:
             printed = _printed(command, TIMEOUT.get(name, PATIENCE))
         except TableError as error:
-            failed.append(f"{command.split('--')[0].strip()}: {error}")
+            failed.append(f"{asked}: {error}")
             continue
         if not printed.strip():
-            failed.append(f"{command.split('--')[0].strip()}: printed nothing")
+            failed.append(f"{asked}: printed nothing")
             continue
         with whole_file(folder / name) as temporary:
             temporary.write_text(printed, encoding="utf-8")

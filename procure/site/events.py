@@ -12,6 +12,7 @@ from procure.site.room import part_from
 from procure.site.work import (
     ASKED,
     ASKED_FROM,
+    BACKFILL_SLOW,
     BEYOND,
     DUE,
     ENDING,
@@ -20,6 +21,7 @@ from procure.site.work import (
     LAST_FULL,
     LAST_PASS,
     LAST_SCHEDULE,
+    MAIN_SLOW,
     MOMENT,
     N_ARRIVED,
     N_IN_GRACE,
@@ -126,6 +128,28 @@ def _free_at(own, job):
 
 
 @part
+def _moment(own, first, slow, second):
+    """Return the ms within a second at which periodic work comes whose clock runs slow; from 1000 on it is the next's.
+
+    It came first, with the clock's second, at ``first`` ms.
+    """
+    since, period = (second - own.rules.clock) * 1_000_000 - first * 1000, 1_000_000 + slow
+    return (-(-since // period) * period - since) // 1000
+
+
+@part
+def _at_main(own, second):
+    """Return the ms within a second at which the main scheduler comes."""
+    return _moment(own, own.rules.main_at, MAIN_SLOW, second)
+
+
+@part
+def _at_backfill(own, second):
+    """Return the ms within a second at which backfill comes."""
+    return _moment(own, own.rules.backfill_at, BACKFILL_SLOW, second)
+
+
+@part
 def _ask(own, second):
     """Ask for a pass of the main scheduler, which may see it from a second on."""
     now = own.work.now
@@ -137,7 +161,7 @@ def _ask(own, second):
 def _take_in(own, at):
     """Free what those held whose nodes are free by a moment, ms, and let those wait who are submitted by then."""
     work, kept, now = own.work, 0, own.work.now[NOW]
-    may_see = now + int(at > now * 1000 + own.rules.main_at)
+    may_see = now + int(at > now * 1000 + _at_main(own, now))
     for i in range(work.now[N_LEAVING]):
         job = work.leaving[i]
         if work.bound[job] and _over_at(own, job) <= at:
@@ -287,12 +311,12 @@ def _backfill_at(own, moment):
 def run_passes(own):
     """Run the main scheduler and backfill, if they are due, each at its moment, with what is known by then."""
     work, now = own.work, own.work.now[NOW]
-    main, back = own.rules.main_at, own.rules.backfill_at
-    if main <= back:
+    main, back = _at_main(own, now), _at_backfill(own, now)
+    if main <= back and main < 1000:
         _main_at(own, main)
-    if work.now[N_VICTIMS] == 0:
+    if back < 1000 and work.now[N_VICTIMS] == 0:
         _backfill_at(own, back)
-    if main > back and work.now[N_VICTIMS] == 0:
+    if back < main < 1000 and work.now[N_VICTIMS] == 0:
         _main_at(own, main)
     if work.now[N_VICTIMS] == 0:
         _passes_at_once(own, now * 1000 + 999)
@@ -351,9 +375,11 @@ def _catch_up(own):
     now = work.now[NOW]
     while True:
         full = work.now[LAST_FULL] + rules.sched_interval
+        full += int(_at_main(own, full) >= 1000)
         asked = full
         if work.now[ASKED]:
             asked = max(work.now[LAST_SCHEDULE] + rules.batch_delay, work.now[ASKED_FROM])
+            asked += int(_at_main(own, asked) >= 1000)
         if min(full, asked) >= now:
             break
         work.now[LAST_SCHEDULE] = work.now[LAST_PASS] = min(full, asked)
@@ -361,6 +387,7 @@ def _catch_up(own):
             work.now[LAST_FULL] = full
         work.now[ASKED] = work.now[REPORTED] = 0
     back = work.now[LAST_BACKFILL] + rules.bf_interval
+    back += int(_at_backfill(own, back) >= 1000)
     if back < now:
         work.now[LAST_BACKFILL] = back
 
