@@ -104,9 +104,9 @@ def test_nodes_are_in_the_order_of_their_names(tmp_path):
     assert "TopologyParam SwitchAsNodeRank" in [each.setting for each in found.rules.not_understood]
 
 
-@pytest.mark.parametrize(("node_free", "start"), [(0.918, 12), (0.919, 15)])
+@pytest.mark.parametrize(("node_free", "start"), [(0.957, 12), (0.96, 15)])
 def test_a_job_is_over_82_ms_after_its_run_time(node_free, start, tmp_path):
-    """A job of 10 s that began at 1.310 is over at 11.392; a pass at 12.310 finds its node free by then, or taken."""
+    """A job of 10 s that began at 1.324 is over at 11.406; a pass at 12.365 finds its node free by then, or taken."""
     site = Site(priority=Priority(type="basic"), latency=Latency(pass_at_end=0, job_end=node_free))
     found = started(tmp_path, site, pd.DataFrame({"cpus": [8]}), {"run_time": [10, 10], "cpus_per_node": 8})
     assert found["start_time"].tolist() == [1, start]
@@ -496,7 +496,7 @@ def test_jobs_of_a_reservation_that_is_over_are_named(procure, tmp_path):
     assert json.loads(out)["n_unrunnable"] == 2
 
 
-@pytest.mark.parametrize("bound, starts", [(4, [1, 1, 102]), (3, [None, 1, None])])
+@pytest.mark.parametrize("bound, starts", [(4, [1, 1, 101]), (3, [None, 1, None])])
 def test_a_limit_of_a_job_counts_the_whole_nodes_that_it_gets(procure, tmp_path, bound, starts):
     """A job of 2 CPUs that takes its node whole gets under a limit of 4 the node of 4, and never the one of 12."""
     users = [Association(account="x"), Association(account="x", user="other")]
@@ -526,7 +526,7 @@ def test_a_job_above_a_limit_on_cpus_keeps_its_partition_only_under_assoc_limit_
     jobs = pd.DataFrame(rows).assign(run_time=100, requested_time=120, n_nodes=1, mem_mb_per_node=0)
     jobs["qos"] = ["few", "few", "normal"]
     found = simulate(check(jobs, JOB), read_site(tmp_path / "site").nodes, f"slurm:site={tmp_path / 'site'}").schedule
-    assert (found["start_time"].iloc[2] > found["end_time"].iloc[0]) == stop
+    assert (found["start_time"].iloc[2] >= found["end_time"].iloc[0]) == stop
 
 
 def test_bought_nodes_join_partitions_and_get_features(tmp_path):
