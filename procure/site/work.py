@@ -31,7 +31,7 @@ BEFORE = 0.27
 BEYOND = 82
 """ms by which a job is over later than its run time after the moment of its start: Slurm begins and ends a sleep."""
 MAIN_SLOW, BACKFILL_SLOW = 3_700, 1_200
-"""us by which a second of the main scheduler's clock, and of backfill's, is longer: Slurm sleeps and works in turn."""
+"""Microseconds that main scheduler and backfill come later each second, by five controllers' logs (docs/claims)."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
