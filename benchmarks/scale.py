@@ -29,7 +29,7 @@ import psutil
 
 import procure.sweep.connect as driver_connect
 import procure.sweep.run as driver
-from procure.page.vega import image
+from procure.page.charts import image
 from procure.study import load_plan, load_study
 from procure.sweep import FarmOptions, read_results
 from procure.workload.generate import generate, load_recipe

@@ -18,8 +18,8 @@ import pandas as pd
 from claim_precision import ROOT, read_days, sweep_all
 
 from procure.evaluation.ranking import REGRET_FLOOR, find_hits, order
-from procure.explorer.candidates import Candidates, Observations, spread
-from procure.explorer.propose import Proposer, make_proposer
+from procure.explorer.observations import Observations
+from procure.explorer.propose import Candidates, Proposer, make_proposer, spread
 from procure.explorer.run import Progress, Rules, run_rounds
 from procure.models import Surrogate, features
 from procure.packages import PackageRules, read_quotes

@@ -35,8 +35,8 @@ from procure.queue_time.answer import predict_queue as predict_queue
 from procure.recommender import recommend as recommend
 from procure.recommender.award import award as award
 from procure.recommender.evaluate import evaluate as evaluate
+from procure.recommender.evaluate import train as train
 from procure.recommender.forward import forward as forward
-from procure.recommender.learning import train as train
 from procure.recommender.rent import compare_rent as compare_rent
 from procure.recommender.rent import read_prices as read_prices
 from procure.recommender.what_if import what_if as what_if

@@ -8,7 +8,7 @@ from procure.explanation.bottleneck import CAUSES
 
 
 def book(changes, totals, requests, seconds, by_shape):
-    """Do as `procure.explanation.bottleneck_kernel.book`."""
+    """Do as `procure.explanation.bottleneck.book`."""
     moments, comes, goes, taken = changes
     free, waiting, fragmented = totals.copy(), [0] * len(by_shape), 0.0
     for at, gap in enumerate(np.append(np.diff(moments), 0)):

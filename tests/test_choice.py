@@ -17,9 +17,8 @@ from procure.models import WorkloadWaits
 from procure.objectives import OBJECTIVES
 from procure.objectives.aggregate import front
 from procure.objectives.constraints import parse, quantities
-from procure.recommender.learning import values_of
 from procure.recommender.notes import model_errors
-from procure.recommender.rank import confirm_list, find_front, ranking_table
+from procure.recommender.rank import confirm_list, find_front, ranking_table, values_of
 from procure.recommender.recommendation import records
 from procure.recommender.values import Criteria, Model, PackageValues
 from procure.sweep.results import load_results

@@ -12,8 +12,8 @@ from test_recommend import STUDY, guessed
 import procure
 from procure.evaluation.ranking import rank_confidence, rank_ranges, resample_rows
 from procure.models import WorkloadWaits
-from procure.models.crossfit import ConformalErrors, places
-from procure.models.fluid import backlog_waits
+from procure.models.case import backlog_waits
+from procure.models.surrogate import ConformalErrors, places
 from procure.recommender import confidence as assessing
 from procure.recommender.confidence import resample_bursts
 from procure.recommender.rank import MOST_SWAPPED, TRIED, confirm_list, is_one_swap_away, ranking_table, try_swaps

@@ -18,7 +18,7 @@ from procure.explanation.package import marginal_values
 from procure.models import Surrogate
 from procure.packages import package_nodes
 from procure.recommender.confidence import GROWTHS, other_loads
-from procure.recommender.learning import values_of
+from procure.recommender.rank import values_of
 from procure.recommender.values import Criteria
 from procure.recommender.what_if import Changes, changed_jobs, read_factor, try_changes
 from procure.run import simulate

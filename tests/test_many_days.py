@@ -25,7 +25,7 @@ from procure.evaluation.many_days import (
 )
 from procure.evaluation.ranking import at_k, evaluate, evaluate_case, find_hits, random_at_k
 from procure.models import WorkloadWaits, pool_workloads
-from procure.models.crossfit import fold_of
+from procure.models.surrogate import fold_of
 from procure.recommender import forward as rules
 from procure.recommender.forward import RULES, forward
 from procure.tables import write

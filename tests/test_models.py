@@ -23,9 +23,8 @@ from procure.learn.run_times import RunTimes
 from procure.learn.store import SCHEMA as POLICY
 from procure.learn.store import UNTRAINED, TrainedPolicy, read_policy, write_policy
 from procure.models import Surrogate, WorkloadWaits, features, make_case, predict_packages, surrogate
-from procure.models import crossfit as split_module
-from procure.models.crossfit import correlations, learn
-from procure.models.surrogate import from_archive
+from procure.models import surrogate as split_module
+from procure.models.surrogate import correlations, from_archive, learn
 from procure.queue_time import store
 from procure.queue_time.training import train
 from procure.schemas import QUOTE
@@ -160,7 +159,7 @@ def test_a_case_joins_results_with_packages():
 @pytest.mark.slow
 def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
     """A second call reads, of a longer list, too; a seed or a wait that changed learns anew; damage is no obstacle."""
-    from procure.models import crossfit as keep
+    from procure.models import surrogate as keep
 
     packages, quotes = make_packages(60), plain_quotes()
     case = make_case(packages, quotes, JOBS, make_results(packages), "day", "best-fit")

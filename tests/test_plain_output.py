@@ -18,7 +18,7 @@ from procure.cli.layout import cells
 from procure.errors import ArgumentError, TableError
 from procure.objectives.constraints import parse, quantities
 from procure.packages import PackageRules
-from procure.page.gantt import gantt_figure, gantt_text
+from procure.page.charts import gantt_figure, gantt_text
 from procure.page.html import write_page
 from procure.schemas import QUOTE
 from procure.study import load_study

@@ -10,7 +10,7 @@ import pytest
 from policy_cases import found, job_table, node_table, pool_case
 
 from procure import run as procure_run
-from procure.page.gantt import gantt_text
+from procure.page.charts import gantt_text
 from procure.simulator.drive import PolicyError
 from procure.simulator.state import WAIT
 

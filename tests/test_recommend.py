@@ -13,7 +13,7 @@ from small_study import offered, quote_table, run
 import procure
 from procure.errors import ArgumentError
 from procure.models import Predicted, Surrogate, WorkloadWaits
-from procure.models.crossfit import ConformalErrors
+from procure.models.surrogate import ConformalErrors
 from procure.recommender.notes import about_results
 from procure.recommender.rank import confirm_list, ranking_table
 from procure.recommender.recommendation import budget_by_category, counts_of, servers_by_type

@@ -23,8 +23,8 @@ import procure
 from procure.errors import TableError
 from procure.explanation.package import marginal_sentences, marginal_values
 from procure.packages.costs import Costs
+from procure.page.charts import library
 from procure.page.html import as_json, write_pdf
-from procure.page.vega import library
 from procure.recommender.confidence import Confidence
 from procure.recommender.recommendation import Recommendation, about_waiting, records
 from procure.reports import Report, sections

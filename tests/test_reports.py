@@ -22,8 +22,8 @@ import procure
 from procure.comparison import compare
 from procure.comparison.report import write_report as write_comparison
 from procure.errors import ArgumentError, TableError
+from procure.page.charts import library, still
 from procure.page.html import as_json
-from procure.page.vega import library, still
 from procure.reports.explore import Explorer, serve
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep

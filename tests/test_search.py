@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.explorer.candidates import Candidates, Observations, spread
-from procure.explorer.propose import METHODS, GaussianProcess, make_proposer
+from procure.explorer.observations import Observations
+from procure.explorer.propose import METHODS, Candidates, GaussianProcess, make_proposer, spread
 from procure.explorer.run import Rules, SearchResult, run_rounds
 from procure.models import make_case, pool_workloads
 from procure.packages import PackageRules, expand_packages
@@ -239,7 +239,7 @@ def test_a_bad_study_or_folder_is_one_error(tmp_path: Path, monkeypatch) -> None
     with pytest.raises(TableError, match="holds results of other inputs: workload day changed"):
         found(path, runs=10, seed=2)
     refuse = Mock(side_effect=PermissionError(13, "Permission denied"))
-    monkeypatch.setattr("procure.explorer.oracle.tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("procure.explorer.observations.tempfile.TemporaryFile", refuse)
     with pytest.raises(TableError, match="Permission denied; give results a folder"):
         found(path, runs=10, seed=2)
 

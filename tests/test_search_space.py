@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.explorer.candidates import Observations
+from procure.explorer.observations import Observations
 from procure.packages import PackageRules, expand_packages
 from procure.packages.nodes import counts_of_ids, package_ids
 from procure.packages.prices import order_cents

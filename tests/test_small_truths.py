@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import procure
 from procure.cli.progress import line
 from procure.errors import TableError
-from procure.page.gantt import bars, gantt_text
+from procure.page.charts import bars, gantt_text
 from procure.policies.catalog import spec
 from procure.progress import Step
 from procure.simulator.state import WAIT, waiting

@@ -179,7 +179,7 @@ def test_a_search_names_its_jobs_otherwise_than_the_sweep(tmp_path, monkeypatch)
         raise TableError("enough")
         yield
 
-    monkeypatch.setattr("procure.explorer.oracle.connect", stop)
+    monkeypatch.setattr("procure.explorer.observations.connect", stop)
     for options in (None, FarmOptions(folder=study.folder)):
         with pytest.raises(TableError, match="enough"):
             search(study, farm="slurm", runs=10, options=options)

@@ -133,7 +133,7 @@ def _say(run: Run, policy: str, nodes: pd.DataFrame) -> None:
 
 def _draw(schedule: pd.DataFrame, out: Path) -> None:
     """Draw a schedule as text or as a figure, by the file's name."""
-    from procure.page.gantt import fitting_step, gantt_figure, gantt_text
+    from procure.page.charts import fitting_step, gantt_figure, gantt_text
 
     if out.suffix == ".txt":
         step = fitting_step(schedule, _WIDTH)

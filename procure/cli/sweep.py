@@ -14,8 +14,8 @@ from procure.files import memory
 from procure.packages.enumerate import TooManyPackages
 from procure.page.names import head
 from procure.recommender.evaluate import evaluate as evaluate_study
+from procure.recommender.evaluate import train as train_model
 from procure.recommender.forward import forward
-from procure.recommender.learning import train as train_model
 from procure.settings import MOST_COUNTED
 from procure.study import Study
 from procure.study.check import plan_size, say_size

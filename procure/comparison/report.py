@@ -9,9 +9,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.comparison.side_by_side import TESTED, Comparison
+from procure.page.charts import box, records, still, time_axis
 from procure.page.html import render, write_page
 from procure.page.names import heading, shown, unit_of
-from procure.page.vega import box, records, still, time_axis
 from procure.text import counted, duration
 
 _MAIN = (

@@ -15,7 +15,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.evaluation.ranking import cheapest_per_cpu, hit_count, order, shares_of_hits
 from procure.models import Surrogate, WorkloadWaits
-from procure.models.crossfit import fold_of
+from procure.models.surrogate import fold_of
 from procure.objectives.aggregate import aggregate, pooled_mean, regrets
 from procure.progress import track
 from procure.text import nearest

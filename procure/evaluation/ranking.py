@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from procure.models.case import WorkloadWaits
-from procure.models.crossfit import SHARE
+from procure.models.surrogate import SHARE
 from procure.objectives.aggregate import REGRET_FLOOR
 
 TOP_SHARE = 0.05

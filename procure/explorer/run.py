@@ -11,9 +11,16 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.explorer.candidates import Candidates, CriteriaScore, Observations
-from procure.explorer.oracle import Simulator, held_farm, left_out_of, load_inputs, workspace
-from procure.explorer.propose import FIRST, METHODS, ByModel, Proposer, make_proposer
+from procure.explorer.observations import (
+    CriteriaScore,
+    Observations,
+    Simulator,
+    held_farm,
+    left_out_of,
+    load_inputs,
+    workspace,
+)
+from procure.explorer.propose import FIRST, METHODS, ByModel, Candidates, Proposer, make_proposer
 from procure.objectives.constraints import price_bound
 from procure.progress import silent
 from procure.recommender.recommendation import heading

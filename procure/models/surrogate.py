@@ -1,16 +1,25 @@
-"""The surrogate: boosted trees that stand in for a simulation, with scikit-learn's fit and predict."""
+"""The surrogate, boosted trees that stand in for a simulation, and its predictions that it could not have looked up."""
 
 from __future__ import annotations
 
+import hashlib
+import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.metrics import mean_tweedie_deviance
+from sklearn.metrics import root_mean_squared_error as rmse
 from xgboost import DMatrix, XGBRegressor
 
 from procure.errors import TableError
-from procure.files import Archive, load_booster
+from procure.files import Archive, keep, load_booster
+from procure.models.case import WorkloadWaits
+from procure.progress import track
 
 SCHEMA = "procure-model/2"
 
@@ -133,3 +142,227 @@ def from_archive(archive: Archive, source: str) -> Surrogate:
     except (KeyError, ValueError, TypeError, OverflowError):  # XGBoost's own error is a ValueError
         raise TableError(f"{source}: not a whole model file, a part of it is missing; train it again") from None
     return model
+
+
+BORDERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Quantiles of the predicted wait that separate the groups of errors: finer where a purchase is decided."""
+FEWEST_PER_GROUP = 40
+"""Fewest errors per group, so that a 90 % range does not hang on one of them."""
+SHARE = 0.9
+"""Share of the truths that a range is to hold."""
+
+
+def places(n: int) -> tuple[int, int]:
+    """Return which of n sorted errors bound the next one with the probability `SHARE`, counted from 0.
+
+    The next of n + 1 exchangeable values lies between the ⌊(n + 1)(1 − SHARE)/2⌋-th and the ⌈(n + 1)(1 + SHARE)/2⌉-th
+    of the others with at least this probability; of too few they are the smallest and the largest (Vovk, Gammerman and
+    Shafer 2005, chapter 2).
+    """
+    low = math.floor(round((n + 1) * (1 - SHARE) / 2, 9)) - 1
+    high = math.ceil(round((n + 1) * (1 + SHARE) / 2, 9)) - 1
+    return max(low, 0), min(high, n - 1)
+
+
+@dataclass(frozen=True)
+class ConformalErrors:
+    """How far off predictions were, kept apart by how long a wait was predicted.
+
+    ``at`` are predicted waits, s, of packages whose truth is known and that the model had not seen; ``ratio`` is (truth
+    + 1 s) / (prediction + 1 s) of each.
+    """
+
+    at: np.ndarray
+    ratio: np.ndarray
+
+    @cached_property
+    def groups(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Inner borders between groups of predicted wait, s, and the sorted ratios of each group."""
+        ranked, last, cuts = np.sort(self.at), 0, []
+        for share in BORDERS:
+            cut = int(share * len(ranked))
+            if min(cut - last, len(ranked) - cut) >= FEWEST_PER_GROUP:
+                last = cut
+                cuts.append(cut)
+        # Equal predictions stay together, so groups may become fewer.
+        borders = np.unique(ranked[cuts])
+        borders = borders[borders > ranked[0]]
+        of = np.searchsorted(borders, self.at, side="right")
+        return borders, [np.sort(self.ratio[of == g]) for g in range(len(borders) + 1)]
+
+    def interval(self, wait: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the range, s, that holds the true wait of 90 % of the packages predicted alike; NaN gives NaN.
+
+        It holds in each group of predicted waits (Mondrian conformal prediction) as far as the packages asked about
+        are like those that were simulated.
+        """
+        borders, groups = self.groups
+        bounds = np.array([ratios[list(places(len(ratios)))] for ratios in groups])
+        of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
+        low, high = (np.maximum((wait + 1) * bounds[of, end] - 1, 0.0) for end in (0, 1))
+        return low, high
+
+
+WORTH = 0.95
+"""A model's error must be below this share of a constant's: nearer to it, the difference may be luck of the folds."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predicted mean waits and how far off they were where that is known.
+
+    ``wait``, s, is out of fold where a package was simulated, elsewhere by the ``model`` fitted on the whole sample.
+    ``folds``: ``fold n_fitted n_held_out rmse_seconds``; ``rmse_seconds`` and ``constant_rmse_seconds`` are of all
+    out-of-fold predictions, and of the mean of the other folds, to be beaten; ``errors`` the out-of-fold errors by
+    predicted wait, ascending.
+    """
+
+    wait: np.ndarray
+    model: Surrogate
+    folds: pd.DataFrame
+    rmse_seconds: float
+    constant_rmse_seconds: float
+    errors: ConformalErrors
+
+    @property
+    def beats_constant(self) -> bool:
+        """Whether the model knows more than the mean does; where all waits are equal there is nothing to know."""
+        return self.rmse_seconds <= WORTH * self.constant_rmse_seconds
+
+    @property
+    def relative_rmse(self) -> float:
+        """RMSE as a share of a constant's; below 1 is better than the mean."""
+        return self.rmse_seconds / self.constant_rmse_seconds if self.constant_rmse_seconds else float("nan")
+
+
+def fold_of(n: int, folds: int, seed: int) -> np.ndarray:
+    """Assign n rows to folds of equal size (±1) at random."""
+    dealt = np.arange(n) % folds
+    return np.random.default_rng(seed).permutation(dealt)
+
+
+def predict_packages(
+    x: pd.DataFrame | np.ndarray,
+    wait: np.ndarray,
+    folds: int = 5,
+    seed: int = 1,
+) -> Predicted:
+    """Cross-validate a surrogate on the simulated packages and predict all.
+
+    ``x`` are the `features` of all packages, ``wait`` simulated mean waits, s, NaN elsewhere; errors, folds and seed as
+    `cross_validate`.
+    """
+    x, wait = np.asarray(x, dtype="float64"), np.asarray(wait, dtype="float64")
+    known = ~np.isnan(wait)
+    return _of_all(cross_validate(x[known], wait[known], folds, seed), x, known)
+
+
+def cross_validate(x: np.ndarray, wait: np.ndarray, folds: int = 5, seed: int = 1) -> Predicted:
+    """Fit a surrogate on simulated packages; what it predicts of these is out of fold.
+
+    ``x`` and ``wait`` are of the simulated packages alone; the ``seed`` also deals the folds, which are fitted side by
+    side with the settings that the model of all has chosen. Fewer packages than two per fold are an error.
+    """
+    n = len(wait)
+    if n < 2 * folds:
+        raise TableError(
+            f"{folds:,}-fold cross-validation needs at least {2 * folds:,} simulated packages that run every "
+            f"job; there are {n}: simulate more (sweep.sample), or lower model.folds"
+        )
+    dealt = fold_of(n, folds, seed)
+    predicted, constant = np.empty(n), np.empty(n)
+    profile = Surrogate(seed).choose(x, wait)
+
+    def fitted(fold: int) -> Surrogate:  # fold `folds` holds nothing out; XGBoost works outside Python's lock
+        return Surrogate(seed, profile).fit(x[dealt != fold], wait[dealt != fold])
+
+    with ThreadPoolExecutor(folds + 1) as pool:
+        models = pool.map(fitted, range(folds + 1))
+        rows = []
+        for fold in track(range(folds), f"learning from {n:,} simulated packages", "fold"):
+            held = dealt == fold
+            predicted[held], constant[held] = next(models).predict(x[held]), wait[~held].mean()
+            rows.append((fold + 1, int((~held).sum()), int(held.sum()), rmse(wait[held], predicted[held])))
+        model = next(models)
+    errors = (wait + 1) / (predicted + 1)
+    ascending = np.argsort(errors, kind="stable")
+    return Predicted(
+        predicted,
+        model,
+        pd.DataFrame(rows, columns=["fold", "n_fitted", "n_held_out", "rmse_seconds"]),
+        rmse(wait, predicted),
+        rmse(wait, constant),
+        ConformalErrors(predicted[ascending], errors[ascending]),
+    )
+
+
+def _of_all(found: Predicted, x: np.ndarray, known: np.ndarray) -> Predicted:
+    """Predict packages that were not simulated, too; ``found`` is of those that are ``known``, bool."""
+    wait = np.empty(len(x))
+    wait[known] = found.wait
+    if not known.all():
+        wait[~known] = found.model.predict(x[~known])
+    return replace(found, wait=wait)
+
+
+def correlations(packages: pd.DataFrame, wait: np.ndarray) -> pd.DataFrame:
+    """Return Pearson's correlation between a package's totals, and with the mean wait (Hutchison 2024, table 3.4).
+
+    4 × 4: ``total_mem_gb total_cpus total_gpus mean_wait_time``, over packages with a wait; NaN where one is constant.
+    """
+    table = packages[["total_mem_gb", "total_cpus", "total_gpus"]].assign(mean_wait_time=wait)
+    return table[~np.isnan(wait)].corr()
+
+
+_FIGURES = ("rmse_seconds", "constant_rmse_seconds")
+
+
+def learn(
+    case: WorkloadWaits,
+    x: np.ndarray,
+    feature_set: str = "composition",
+    folds: int = 5,
+    seed: int = 1,
+    among: np.ndarray | None = None,
+    folder: Path | None = None,
+) -> Predicted:
+    """Cross-validate and fit a surrogate on a case's simulated packages, or read it from the cache.
+
+    ``x`` are the `features` of its packages. Those ``among`` (bool; default: those that run every job) are learnt from
+    and predicted; NaN elsewhere. The model is kept in the ``folder``, and reused while what was simulated and the
+    settings are the same; None, or one that cannot be written, keeps nothing. Too few simulated packages are a
+    `TableError`.
+    """
+    among = case.runs_all if among is None else among
+    x, wait = x[among], case.wait[among]
+    known = ~np.isnan(wait)
+    settings = f"{feature_set}.xgboost.{folds}.{seed}"
+    what = case.name if case.column == "mean_wait_time" else f"{case.name} {case.column}"
+    name = hashlib.sha256(f"{what} {settings} {among.all()}".encode()).hexdigest()[:8]
+    found = keep(
+        folder,
+        f"xgboost.{feature_set}.{name}",
+        [settings, x[known], wait[known]],
+        lambda: cross_validate(x[known], wait[known], folds, seed),
+        _archive,
+        _predicted,
+        SCHEMA,
+    )
+    predicted = np.full(len(among), np.nan)
+    predicted[among] = _of_all(found, x, known).wait
+    return replace(found, wait=predicted)
+
+
+def _archive(found: Predicted) -> Archive:
+    model, errors = found.model.archive(), found.errors
+    head = {**model.head, "folds": found.folds.to_dict(orient="list")}
+    head |= {name: getattr(found, name) for name in _FIGURES}
+    return Archive(head, {"wait": found.wait, "at": errors.at, "errors": errors.ratio}, model.trees)
+
+
+def _predicted(kept: Archive) -> Predicted:
+    model, folds = from_archive(kept, "what was kept"), pd.DataFrame(kept.head["folds"])
+    error, constant = (float(kept.head[name]) for name in _FIGURES)
+    return Predicted(
+        kept.arrays["wait"], model, folds, error, constant, ConformalErrors(kept.arrays["at"], kept.arrays["errors"])
+    )

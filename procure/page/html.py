@@ -28,7 +28,7 @@ def render(template: Path, *, script: str = "", **values: object) -> Markup:
 
     The page's own ``script`` stands at its end; its content-security policy allows that by its digest, and no other
     script, no event handler in the page's text and no request. Text in the values is escaped; `markupsafe.Markup`, such
-    as a picture of `procure.page.vega`, is not.
+    as a picture of `procure.page.charts`, is not.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
     page = _environment(template.parent).get_template(template.name)

@@ -13,8 +13,8 @@ import pandas as pd
 from procure.errors import TableError
 from procure.packages.prices import price_list
 from procure.progress import silent
-from procure.recommender.learning import Note, simulator, values_of
 from procure.recommender.notes import left_out_by_all
+from procure.recommender.rank import Note, simulator, values_of
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.study import Study, load_study

@@ -12,7 +12,7 @@ import pandas as pd
 
 from procure.evaluation.ranking import bootstrap, rank_confidence, top_edge
 from procure.files import keep_array
-from procure.models.crossfit import SHARE
+from procure.models.surrogate import SHARE
 from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.aggregate import pooled_mean, regrets
 from procure.packages.nodes import package_ids

@@ -1,7 +1,8 @@
-"""Judge a study's model against what was simulated: hits and regret."""
+"""How good is a study's model: its error out of fold, and against what was simulated its hits and regret."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +16,17 @@ from procure.evaluation import many_days
 from procure.evaluation.ranking import evaluate_case
 from procure.files import keep_array
 from procure.models import FEATURE_SETS, features
+from procure.models.surrogate import correlations
 from procure.progress import silent
-from procure.recommender.learning import Note
 from procure.recommender.notes import about_results
+from procure.recommender.rank import Note
 from procure.schemas import RESULT
 from procure.study import Study, load_study
 from procure.study.rules import check_threshold
 from procure.sweep import read_results
 from procure.sweep.results import RULES, RUNS_ALL, StudyResults, few_simulated, load_results
 from procure.tables import read
-from procure.text import as_html, as_html_list, as_text, be, counted, duration, listed, nearest
+from procure.text import Shown, as_html, as_html_list, as_text, be, counted, duration, listed, nearest
 
 
 @dataclass(frozen=True)
@@ -278,3 +280,78 @@ def _verdict(rows: pd.DataFrame) -> str:
     )
     as_good = naive.index[(naive["precision"] >= first["precision"]) & (first["feature_set"] != "none")]
     return text + (f"; {' and '.join(as_good)} {be(len(as_good))} as good at this length" if len(as_good) else "")
+
+
+@dataclass(frozen=True)
+class Training(Shown):
+    """How far off a study's model is, out of fold.
+
+    ``table`` has a row per workload: ``workload policy model feature_set n_simulated n_packages folds rmse_seconds
+    constant_rmse_seconds relative_rmse fold_rmse_seconds trees``; RMSE is in seconds, and relative to that of always
+    answering the mean. ``correlations`` by workload are from `procure.models.surrogate.correlations`; ``notes`` name
+    workloads without a model, and where models are kept.
+    """
+
+    study: str
+    table: pd.DataFrame
+    correlations: dict[str, pd.DataFrame]
+    notes: list[str]
+
+    def records(self) -> list[dict[str, object]]:
+        """Return the rows with their correlations, as ``procure train --format json`` prints them."""
+        return [
+            {str(name): value for name, value in row.items()}
+            | {"correlations": self.correlations[row["workload"]].to_dict()}
+            for row in self.table.to_dict(orient="records")
+        ]
+
+    @property
+    def title(self) -> str:
+        """What the table is of."""
+        return f"{self.study}: out-of-fold error"
+
+
+def train(
+    study: str | Path | Study | StudyResults,
+    *,
+    feature_set: str | None = None,
+    policy: str | None = None,
+    note: Note = silent,
+) -> Training:
+    """Cross-validate the study's model on the packages that were simulated, and keep it with the results.
+
+    ``study`` is the path of a study that was swept, the study, or its results; ``feature_set`` one of
+    `procure.models.FEATURE_SETS`, default its own; ``policy`` one of its policies, default the first; ``note``
+    is called with a line on each step. That it has no results, or an argument is wrong, is a `TableError`.
+
+    Examples
+    --------
+    >>> import procure
+    >>> print(procure.train("study.toml").summary().splitlines()[0])
+    small: out-of-fold error
+    """
+    if feature_set is not None and feature_set not in FEATURE_SETS:
+        raise ArgumentError("feature_set", f"{feature_set!r} is unknown; {nearest(feature_set, FEATURE_SETS)}")
+    results = load_results(study, policy)
+    settings, rows, notes = results.plan.study.model, [], []
+    for case in results.cases:
+        note(f"{case.name}: learning from {counted(int(case.simulated.sum()), 'simulated package')}")
+        found = results.learn_if_possible(case, feature_set)
+        if found is None:
+            notes.append(few_simulated(case, settings.folds))
+            continue
+        learnt = ~np.isnan(found.wait)
+        rows.append(
+            {
+                "workload": case.name, "policy": results.policy, "model": found.model.kind,
+                "feature_set": feature_set or settings.feature_set,
+                "n_simulated": int((case.simulated & learnt).sum()), "n_packages": int(learnt.sum()),
+                "folds": len(found.folds), "rmse_seconds": found.rmse_seconds,
+                "constant_rmse_seconds": found.constant_rmse_seconds, "relative_rmse": found.relative_rmse,
+                "fold_rmse_seconds": found.folds["rmse_seconds"].round(3).tolist(), "trees": found.model.profile_,
+            }
+        )  # fmt: skip
+    if rows and results.kept and os.access(results.kept, os.W_OK):
+        notes.append(f"models are kept in {results.kept}")
+    tables = {case.name: correlations(case.packages, case.wait) for case in results.cases}
+    return Training(results.plan.study.name, pd.DataFrame(rows), tables, notes)

@@ -15,7 +15,7 @@ from procure.evaluation.ranking import rank_correlation
 from procure.objectives.aggregate import REGRET_FLOOR, pooled_mean
 from procure.packages.runnable import jobs_left_out
 from procure.progress import silent
-from procure.recommender.learning import Note
+from procure.recommender.rank import Note
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.applications import mapper
 from procure.study.plan import read_past_jobs

@@ -17,8 +17,8 @@ from procure.packages.costs import Costs
 from procure.progress import silent
 from procure.recommender import rank
 from procure.recommender.confidence import assess, drawn_weeks, other_loads
-from procure.recommender.learning import Note, learn_values, simulator, values_of, widen
 from procure.recommender.notes import notes_of
+from procure.recommender.rank import Note, learn_values, simulator, values_of, widen
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import check_replay
 from procure.recommender.rule_costs import RuleCost, kept_to_nodes, rule_costs

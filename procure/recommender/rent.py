@@ -15,7 +15,7 @@ from procure.packages.costs import HOURS_PER_YEAR, years_factor
 from procure.packages.nodes import package_ids, package_nodes
 from procure.packages.runnable import fits, mem_mb, request_shapes, shape_of
 from procure.progress import silent
-from procure.recommender.learning import Note
+from procure.recommender.rank import Note
 from procure.recommender.recommender import recommend
 from procure.run import simulate
 from procure.schemas import Column, Schema

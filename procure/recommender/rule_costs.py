@@ -10,14 +10,12 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.models.case import WorkloadWaits, make_case
-from procure.models.fluid import backlog_waits
+from procure.models.case import WorkloadWaits, backlog_waits, make_case
 from procure.packages.rules import ALL_RULES, without_each
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, distinct_rows, make_space, package_table, rows_in
 from procure.policies import catalog
-from procure.recommender.learning import values_of
-from procure.recommender.rank import rank
+from procure.recommender.rank import rank, values_of
 from procure.recommender.values import Criteria, PackageValues, criteria_of
 from procure.schemas import as_logged
 from procure.study import Study

@@ -10,7 +10,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError, argument
 from procure.models import Predicted, WorkloadWaits, pool_workloads
-from procure.models.crossfit import ConformalErrors
+from procure.models.surrogate import ConformalErrors
 from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.aggregate import CVAR_SHARE, aggregate, kept_by, pooled_mean
 from procure.objectives.constraints import SHORT, Constraint, parse_all, quantities

@@ -17,7 +17,7 @@ from procure.packages.prices import order_cents
 from procure.policies import catalog
 from procure.policies.catalog import refuse_on_packages
 from procure.progress import silent
-from procure.recommender.learning import Note
+from procure.recommender.rank import Note
 from procure.recommender.replay_check import check_replay
 from procure.study import Study
 from procure.study.plan import verify_policies

@@ -23,7 +23,7 @@ from procure.packages.enumerate import TooManyPackages
 from procure.packages.quotes import read_quote_file
 from procure.progress import silent
 from procure.recommender import recommend
-from procure.recommender.learning import train
+from procure.recommender.evaluate import train
 from procure.recommender.recommendation import Recommendation
 from procure.reports.purchase import Report, report
 from procure.schemas import as_logged

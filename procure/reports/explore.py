@@ -15,11 +15,10 @@ from urllib.parse import parse_qs, urlsplit
 from procure.errors import ArgumentError, TableError
 from procure.objectives import objectives_of
 from procure.offers.reading import in_usd
+from procure.page.charts import library, picture
 from procure.page.html import as_json, render
-from procure.page.vega import library, picture
 from procure.progress import silent
-from procure.recommender.learning import Note, learn_values, simulator, values_of
-from procure.recommender.rank import confirm_list, ranking_table, try_swaps
+from procure.recommender.rank import Note, confirm_list, learn_values, ranking_table, simulator, try_swaps, values_of
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.recommender.values import Criteria, criteria_of

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from procure.page.charts import BLUE, GREEN, GREY, ORANGE, time_axis
 from procure.page.names import servers
-from procure.page.vega import BLUE, GREEN, GREY, ORANGE, time_axis
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.rule_costs import BestOfBudget
 from procure.reports.memo import Compared

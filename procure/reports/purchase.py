@@ -23,13 +23,13 @@ from procure.explanation.package import (
 )
 from procure.models import Predicted, WorkloadWaits
 from procure.models.surrogate import Surrogate
+from procure.page.charts import library, picture
 from procure.page.html import check_pdf, render, write_page, write_pdf
-from procure.page.vega import library, picture
 from procure.policies import catalog
 from procure.progress import silent
 from procure.recommender.confidence import load_notes
-from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
+from procure.recommender.rank import Note
 from procure.recommender.recommendation import budget_by_category, records, servers_by_type
 from procure.recommender.recommender import Recommendation, recommend
 from procure.recommender.rule_costs import BestOfBudget

@@ -22,9 +22,9 @@ from procure.explanation.package import PackageExplanation, comparison_sentences
 from procure.files import installed_xgboost
 from procure.files.csv_text import as_csv
 from procure.objectives import Quantity
+from procure.page.charts import BLUE, GREY, PALETTE, box, column, records, still, time_axis
 from procure.page.html import render
 from procure.page.names import servers, share
-from procure.page.vega import BLUE, GREY, PALETTE, box, column, records, still, time_axis
 from procure.recommender.award import award_of
 from procure.recommender.confidence import Confidence
 from procure.recommender.rank import eligible

@@ -14,7 +14,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.models import FEATURE_SETS, Predicted, Surrogate, WorkloadWaits, features, make_case
-from procure.models.crossfit import learn
+from procure.models.surrogate import learn
 from procure.objectives.constraints import price_bound
 from procure.packages.costs import Costs, total_costs
 from procure.packages.enumerate import TooManyPackages

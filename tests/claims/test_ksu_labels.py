@@ -15,7 +15,7 @@ import pytest
 
 from procure.evaluation.ranking import evaluate
 from procure.models import Surrogate, features
-from procure.models.crossfit import rmse
+from procure.models.surrogate import rmse
 
 PARTS = (("ComputeNodeType", "NumComputeNodes"), ("BigMemNodeType", "NumBigMemNodes"), ("GPUNodeType", "NumGPUNodes"))
 
