@@ -16,7 +16,7 @@ from procure.objectives.aggregate import REGRET_FLOOR
 
 TOP_SHARE = 0.05
 """A package is among the best if it is among the best 5 %."""
-_TAILS = ((1 - SHARE) / 2, (1 + SHARE) / 2)
+TAILS = ((1 - SHARE) / 2, (1 + SHARE) / 2)
 
 
 def resample_rows(n: int, draws: int, seed: int) -> np.ndarray:
@@ -70,7 +70,7 @@ def rank_confidence(
             "rank_high": high,
             "share_first": (drawn == drawn.min(axis=1, keepdims=True)).mean(axis=0),
             "chance_top": np.nan if edges is None else (drawn <= edges[:, None]).mean(axis=0),
-            "alike": (np.quantile(gap, _TAILS[0], axis=0) < 0) | (gap == 0).all(axis=0),
+            "alike": (np.quantile(gap, TAILS[0], axis=0) < 0) | (gap == 0).all(axis=0),
         }
     )
 
@@ -85,10 +85,10 @@ def rank_ranges(drawn: np.ndarray, figures: np.ndarray | None = None) -> tuple[n
     difference being beyond 90 % of a normal distribution of its own standard deviation over the resamples.
     """
     ranks = pd.DataFrame(drawn).rank(axis=1, method="min")
-    low, high = np.quantile(ranks, _TAILS, axis=0, method="inverted_cdf").astype(np.int64)
+    low, high = np.quantile(ranks, TAILS, axis=0, method="inverted_cdf").astype(np.int64)
     place = np.arange(1, drawn.shape[1] + 1)
     if figures is not None:
-        z = NormalDist().inv_cdf(_TAILS[1])
+        z = NormalDist().inv_cdf(TAILS[1])
         for one in range(len(place)):
             reach = z * (drawn[:, [one]] - drawn).std(axis=0, ddof=1)
             gap = figures[one] - figures

@@ -26,7 +26,6 @@ from procure.study import Plan, Study
 from procure.study.plan import lower_rules, read_inputs
 from procure.sweep import FarmOptions, run_sweep
 from procure.sweep.connect import connect
-from procure.sweep.parts import PartError
 from procure.sweep.protocol import QUEUES, n_local_workers
 from procure.sweep.results import SEARCH_FOLDER, costs_of, read_runs
 
@@ -97,7 +96,7 @@ class CriteriaScore:
     """
 
     def __init__(self, plan: Plan, space: Space, criteria: Criteria) -> None:
-        """Choose the study and the criteria; nothing is computed."""
+        """Choose the study and the criteria."""
         self.plan, self.space, self.criteria = plan, space, criteria
         self._weights = {one.name: one.weight for one in plan.study.scenarios}
         self.columns = [*criteria.result_columns, "n_unrunnable"]
@@ -150,18 +149,12 @@ class Simulator:
         inputs in the folder are a `TableError`.
         """
         plan, study = score.plan, score.plan.study
-        inner = study.model_copy(
-            update={
-                "name": folder.name,
-                "results": folder.parent,
-                "simulate": study.simulate.model_copy(update={"policies": (policy,)}),
-                "sweep": study.sweep.model_copy(update={"sample": 1, "batch_size": 0}),
-            }
-        )
+        own: dict[str, object] = {"simulate": study.simulate.model_copy(update={"policies": (policy,)})}
+        own |= {"sweep": study.sweep.model_copy(update={"sample": 1, "batch_size": 0})}
+        inner = study.model_copy(update={"name": folder.name, "results": folder.parent, **own})
         self._plan = SearchPlan(inner, plan.quotes, plan.packages, plan.workloads, plan.existing, plan.notes)
         self._space, self._policy, self._note = score.space, policy, note
-        self._farm, self._options = workers
-        self._columns = score.columns
+        (self._farm, self._options), self._columns = workers, score.columns
         self.n_computed = self.n_failed = 0
         self.kernel_seconds = 0.0
         self.swept = self._read(study)
@@ -192,12 +185,8 @@ class Simulator:
 
     def _read(self, study: Study) -> pd.DataFrame:
         """Read the answers in a folder, those that are complete: a column per value and workload, by package id."""
-
-        def refused(path: Path, why: PartError) -> None:
-            self._note(f"{path} is {why}; it is not used")
-
         names = list(self._plan.workloads)
-        rows = read_runs(self._plan, study.folder, refused)
+        rows = read_runs(self._plan, study.folder, lambda path, why: self._note(f"{path} is {why}; it is not used"))
         rows = rows[(rows["policy"] == self._policy) & rows["workload"].isin(names)]
         rows = rows.drop_duplicates(["package_id", "workload"])
         # Of a package whose run failed on any workload nothing is known.
@@ -252,10 +241,7 @@ def left_out_of(plan: Plan) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function from counts to the jobs of all workloads that each package cannot run."""
 
     def left_out(counts: np.ndarray) -> np.ndarray:
-        packages = pd.DataFrame(counts, columns=plan.types)
-        found = np.zeros(len(counts), dtype=np.int64)
-        for jobs in plan.workloads.values():
-            found += jobs_left_out(packages, plan.quotes, jobs, plan.existing)
-        return found
+        packages, every = pd.DataFrame(counts, columns=plan.types), plan.workloads.values()
+        return np.sum([jobs_left_out(packages, plan.quotes, jobs, plan.existing) for jobs in every], axis=0)
 
     return left_out

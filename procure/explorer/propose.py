@@ -69,11 +69,8 @@ class Candidates:
         """
         quotes = self.space.quotes
         table = features(pd.DataFrame(counts, columns=quotes["name"].tolist()), quotes)
-        amounts = [
-            name
-            for name in table.columns
-            if name.startswith(("total_", "nodes_", "category:")) and not name.endswith("_per_node")
-        ]
+        begins = ("total_", "nodes_", "category:")
+        amounts = [name for name in table if name.startswith(begins) and not name.endswith("_per_node")]
         share = counts * quotes["price_usd"].to_numpy() / self.space.rules.budget_usd
         return table.to_numpy(), np.hstack([np.log1p(table[amounts].to_numpy()), np.sqrt(share)])
 
@@ -191,10 +188,8 @@ def make_proposer(method: str, candidates: Candidates, seed: int, n_packages: in
     if method == "model":
         return ByModel(candidates, seed)
     if candidates.listed is None:
-        raise TableError(
-            "method every-tenth takes every n-th package of the whole list, and this space is too large to "
-            "list; method model needs no list"
-        )
+        needs = "method every-tenth takes every n-th package of the whole list, and this space is too large to list"
+        raise TableError(f"{needs}; method model needs no list")
     return EveryTenth(candidates, n_packages)
 
 
@@ -242,10 +237,7 @@ class ByModel(Proposer):
     models' ranks, and one tenth from the least known combinations of types.
     """
 
-    def __init__(self, candidates: Candidates, seed: int) -> None:
-        """Begin without a screened pool of candidates."""
-        super().__init__(candidates, seed)
-        self._pool: tuple[int, np.ndarray] | None = None
+    _pool: tuple[int, np.ndarray] | None = None
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return the next round."""
@@ -253,73 +245,49 @@ class ByModel(Proposer):
         best = known.order()
         best = best[known.left_out[best] <= self.candidates.level]
         others = self.candidates.draw(_DRAWN if self.candidates.all is not None else _DRAWN // 5, rng)
-        spread_rng = np.random.default_rng([self._seed, 1 + number, 1])
-        others = spread(_new(others, known), known, spread_rng)
+        others = spread(_new(others, known), known, np.random.default_rng([self._seed, 1 + number, 1]))
         if len(best) < FIRST // 2:
             return others[:n]
-        trees, process, pool = self._prepared(known, best, number, rng)
-        near = self.candidates.near(known.counts[best[:_CENTRES]], _EXCHANGES, rng)
-        pool = _new(np.unique(np.concatenate([pool, near]), axis=0), known)
-        if not len(pool):
-            return others[:n]
-        return self._mix(pool, near, others, (trees, process), n, rng)
-
-    def _prepared(
-        self, known: Observations, best: np.ndarray, number: int, rng: np.random.Generator
-    ) -> tuple[Surrogate, GaussianProcess, np.ndarray]:
-        """Return both models, fitted, and the packages that they find promising."""
-        trees, process = self._learn(known, best, number, rng)
+        self._learn(known, best, number, rng)
         if self._pool is None or number >= self._pool[0] + _SCREEN_EVERY:
-            every = self.candidates.all
-            if every is None:
-                near = self.candidates.near(known.counts[best[:50]], 100, rng)
-                every = np.unique(np.concatenate([self.candidates.draw(_DRAWN, rng), near]), axis=0)
-            every = _new(every, known)
-            every = self._promising(every, trees)
-            lowest = [np.argsort(one, kind="stable")[:_SCREENED] for one in self._predicted(every, trees, process)]
-            self._pool = number, every[np.union1d(*lowest)]
-        assert self._pool is not None
-        return trees, process, self._pool[1]
+            self._pool = number, self._screened(known, best, rng)
+        near = self.candidates.near(known.counts[best[:_CENTRES]], _EXCHANGES, rng)
+        pool = _new(np.unique(np.concatenate([self._pool[1], near]), axis=0), known)
+        return self._mix(pool, near, others, n, rng) if len(pool) else others[:n]
 
-    def _learn(
-        self, known: Observations, best: np.ndarray, number: int, rng: np.random.Generator
-    ) -> tuple[Surrogate, GaussianProcess]:
+    def _learn(self, known: Observations, best: np.ndarray, number: int, rng: np.random.Generator) -> None:
         x, z = self.candidates.describe(known.counts[best])
         wait = known.target[best]
-        trees = Surrogate(seed=self._seed * 1000 + number, profile="quick").fit(x, wait)
+        self._trees = Surrogate(seed=self._seed * 1000 + number, profile="quick").fit(x, wait)
         rows = np.concatenate([np.arange(len(best))[:_LOCAL], _LOCAL + rng.permutation(max(0, len(best) - _LOCAL))])
         rows = rows[: _LOCAL + _ELSEWHERE]
-        return trees, GaussianProcess().fit(z[rows], np.log(wait[rows] + _SHIFT))
+        self._process = GaussianProcess().fit(z[rows], np.log(wait[rows] + _SHIFT))
 
-    def _promising(self, counts: np.ndarray, trees: Surrogate) -> np.ndarray:
-        """Return the packages that the trees predict lowest, for the slower model to look at."""
-        by_trees = np.empty(len(counts))
-        for start in range(0, len(counts), 1 << 16):
-            rows = slice(start, start + (1 << 16))
-            by_trees[rows] = trees.predict(self.candidates.describe(counts[rows])[0])
-        return counts[np.sort(np.argsort(by_trees, kind="stable")[:_CANDIDATES])]
+    def _screened(self, known: Observations, best: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the packages that the models find promising: the process looks at those that the trees predict low."""
+        every = self.candidates.all
+        if every is None:
+            near = self.candidates.near(known.counts[best[:50]], 100, rng)
+            every = np.unique(np.concatenate([self.candidates.draw(_DRAWN, rng), near]), axis=0)
+        every = _new(every, known)
+        parts = [every[at : at + (1 << 16)] for at in range(0, len(every), 1 << 16)]
+        by_trees = [self._trees.predict(self.candidates.describe(part)[0]) for part in parts]
+        every = every[np.sort(np.argsort(np.concatenate([np.empty(0), *by_trees]), kind="stable")[:_CANDIDATES])]
+        lowest = [np.argsort(one, kind="stable")[:_SCREENED] for one in self._predicted(every)]
+        return every[np.union1d(*lowest)]
 
-    def _predicted(
-        self, counts: np.ndarray, trees: Surrogate, process: GaussianProcess
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _predicted(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, z = self.candidates.describe(counts)
-        return trees.predict(x), process.predict(z)
+        return self._trees.predict(x), self._process.predict(z)
 
     def _mix(
-        self,
-        pool: np.ndarray,
-        near: np.ndarray,
-        others: np.ndarray,
-        models: tuple[Surrogate, GaussianProcess],
-        n: int,
-        rng: np.random.Generator,
+        self, pool: np.ndarray, near: np.ndarray, others: np.ndarray, n: int, rng: np.random.Generator
     ) -> np.ndarray:
-        trees, process = models
-        by_trees, by_process = self._predicted(pool, trees, process)
+        by_trees, by_process = self._predicted(pool)
         rank_trees, rank_process = _ranks(by_trees), _ranks(by_process)
         promising = np.argsort(np.minimum(rank_trees, rank_process), kind="stable")[:_PROMISING]
         _, z = self.candidates.describe(pool[promising])
-        drawn = process.draw(z, 2 * max(1, round(n * _SHARES[0])), rng)
+        drawn = self._process.draw(z, 2 * max(1, round(n * _SHARES[0])), rng)
         both = rank_trees + rank_process
         orders = (
             promising[np.argmin(drawn, axis=0)],

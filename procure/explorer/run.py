@@ -82,12 +82,9 @@ def run_rounds(
     to the same end, and a larger budget goes on where a smaller one ended.
     """
     done, k = Progress(), max(rules.k, SHORTEST)
-    while True:
-        if done.n_asked >= rules.n_packages:
-            done.ended = "budget"
-        elif rules.stable_rounds and done.n_unchanged >= rules.stable_rounds:
+    while done.n_asked < rules.n_packages:
+        if rules.stable_rounds and done.n_unchanged >= rules.stable_rounds:
             done.ended = "stable"
-        if done.ended:
             return done
         size = max(rules.batch, FIRST if done.n_rounds == 0 else done.n_asked // GROWTH)
         new = proposer.propose(known, done.n_rounds, size)
@@ -104,6 +101,8 @@ def run_rounds(
         done.n_unchanged = done.n_unchanged + 1 if same and len(first) == k else 0
         done.n_rounds += 1
         on_round(done)
+    done.ended = "budget"
+    return done
 
 
 @dataclass(frozen=True)
@@ -160,8 +159,7 @@ class SearchResult(Shown):
 
     def records(self) -> list[dict[str, object]]:
         """Return the first k as plain records, as ``procure search --format json`` prints them."""
-        fixed = ["rank", "package_id", "price_usd", "mean_wait_time", "jobs_left_out"]
-        fixed += ["total_cpus", "total_mem_gb", "total_gpus"]
+        fixed = "rank package_id price_usd mean_wait_time jobs_left_out total_cpus total_mem_gb total_gpus".split()
         rows = []
         for row in self.ranking.head(self.k).to_dict(orient="records"):
             one = {name: row[name] for name in fixed}
@@ -283,22 +281,15 @@ def _search(
         done = run_rounds(known, candidates, proposer, simulator, rules, report)
     if not len(known.order()):
         raise TableError(f"all {len(known)} packages failed; {folder} says why")
+    size = None if candidates.listed is None else len(candidates.listed)
     spent: dict[str, object] = {
-        "method": "model" if by_model else "every-tenth",
-        "seed": plan.study.search.seed,
-        "ended": done.ended,
-        "n_rounds": done.n_rounds,
-        "n_packages_asked": done.n_asked,
-        "n_runs_asked": done.n_asked * n,
-        "n_runs_computed": simulator.n_computed,
-        "n_failed": simulator.n_failed,
-        "n_from_sweep": n_swept,
-        "n_packages_in_space": None if candidates.listed is None else len(candidates.listed),
-        "about_in_space": None if candidates.listed is None else float(len(candidates.listed)),
-        "seconds": round(time.perf_counter() - began, 1),
-        "kernel_seconds": round(simulator.kernel_seconds, 1),
+        "method": "model" if by_model else "every-tenth", "seed": plan.study.search.seed, "ended": done.ended,
+        "n_rounds": done.n_rounds, "n_packages_asked": done.n_asked, "n_runs_asked": done.n_asked * n,
+        "n_runs_computed": simulator.n_computed, "n_failed": simulator.n_failed, "n_from_sweep": n_swept,
+        "n_packages_in_space": size, "about_in_space": None if size is None else float(size),
+        "seconds": round(time.perf_counter() - began, 1), "kernel_seconds": round(simulator.kernel_seconds, 1),
         "folder": str(folder),
-    }
+    }  # fmt: skip
     ranking = _ranking(known, score)
     first = ranking[plan.types].iloc[0].to_numpy(np.int64)
     limits = about_limits(plan, first, plan.workloads, policy, "the first package")
@@ -309,9 +300,8 @@ def _check(study: Study, method: str, policy: str | None, k: int | None, criteri
     """Refuse arguments that are wrong; return the policy."""
     if method not in METHODS:
         gone = "it was a baseline, and is in benchmarks/search_claims.py; leave it out"
-        raise ArgumentError(
-            "method", f"{method!r} is unknown; {gone if method == 'random' else nearest(method, METHODS)}"
-        )
+        known = gone if method == "random" else nearest(method, METHODS)
+        raise ArgumentError("method", f"{method!r} is unknown; {known}")
     if k is not None and k < 1:
         raise ArgumentError("k", f"{k} was given; it must be 1 or more")
     policy = policy_of(study, policy)

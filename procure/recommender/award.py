@@ -44,14 +44,15 @@ class AwardMatrix(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        rows = [
+        names, rows = self.award.weights, self.table.to_dict(orient="records")
+        offers = [
             {name: row[name] for name in ("place", "offer", "package_id", "points")}
-            | {"values": {name: row[name] for name in self.award.weights}}
-            | {"points_by_criterion": {name: row[f"{name}_points"] for name in self.award.weights}}
-            for row in self.table.to_dict(orient="records")
+            | {"values": {name: row[name] for name in names}}
+            | {"points_by_criterion": {name: row[f"{name}_points"] for name in names}}
+            for row in rows
         ]
-        more = {"sensitivity": self.weights.to_dict(orient="records"), "notes": self.notes}
-        return {"rule": self.award.rule, "offers": rows} | more
+        weights = self.weights.to_dict(orient="records")
+        return {"rule": self.award.rule, "offers": offers, "sensitivity": weights, "notes": self.notes}
 
     def sentences(self) -> list[str]:
         """Say who wins, and between which weights."""
@@ -125,9 +126,9 @@ def award_of(done: Recommendation) -> AwardMatrix:
     points = points_of(got, rules.weights)
     order = np.lexsort((values.price[offers.loc[kept, "row"]], -points.round(9)))
     scored = got.mul(pd.Series(rules.weights)).round(4).add_suffix("_points")
-    whole = pd.concat([offers[["offer", "package_id"]], table, scored], axis=1)[kept]
     columns = [one for name in rules.weights for one in (name, f"{name}_points")]
-    whole = whole[["offer", "package_id", *columns]].assign(points=points.round(4)).iloc[order].reset_index(drop=True)
+    whole = pd.concat([offers, table, scored], axis=1)[kept][["offer", "package_id", *columns]]
+    whole = whole.assign(points=points.round(4)).iloc[order].reset_index(drop=True)
     whole.insert(0, "place", np.arange(1, len(whole) + 1))
     weights = sensitivity(got.iloc[order], rules.weights, 0).round({"low": 4, "high": 4})
     weights = weights.assign(**{end: [["", *whole["offer"]][row + 1] for row in weights[end]]
@@ -210,12 +211,11 @@ def shares(values: pd.DataFrame, award: Award) -> pd.DataFrame:
     found = {}
     for name in award.weights:
         column = values[name].to_numpy(dtype="float64")
-        full, none = column.min(), column.min() * award.zero_at
-        if name in award.scale:
-            full, none = award.scale[name].full, award.scale[name].none
+        scale = award.scale.get(name)
+        full, none = (scale.full, scale.none) if scale else (column.min(), column.min() * award.zero_at)
         if name in award.points:
             found[name] = column / award.most_points
-        elif award.rule == "relative" and name not in award.scale:
+        elif award.rule == "relative" and scale is None:
             found[name] = full / column if full else (column == 0).astype("float64")
         else:
             found[name] = 1 - (column - full) / (none - full) if none != full else (column == full).astype("float64")

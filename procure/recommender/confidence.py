@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.evaluation.ranking import bootstrap, rank_confidence, top_edge
+from procure.evaluation.ranking import TAILS, bootstrap, rank_confidence, resample_rows, top_edge
 from procure.files import keep_array
-from procure.models.surrogate import SHARE
 from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.aggregate import pooled_mean, regrets
 from procure.packages.nodes import package_ids
@@ -33,7 +32,6 @@ from procure.workload.scale import bursts
 
 FEWEST_DAYS = 5
 """From this many workloads on, days are resampled; below, the bursts within each."""
-DAY_RESAMPLES = 1000
 RESAMPLES = 20
 """Each resample of bursts costs a simulation of every package of the head."""
 HEAD = 50
@@ -71,14 +69,11 @@ class Confidence:
         if table["alike"].isna().all():
             return {}
         ranks = table[["rank_low", "rank_high"]].to_numpy(dtype="float64", na_value=float("nan"))
-        columns: dict[str, list[object]] = {
-            "ranks": [f"{low:.0f}–{high:.0f}" if low == low else None for low, high in ranks]
-        }
+        columns = {"ranks": [f"{low:.0f}–{high:.0f}" if low == low else None for low, high in ranks]}
         chance = table["chance_top"]
         if not chance.dropna().eq(chance.iloc[0]).all():
             columns["top_5_%"] = [f"{one:.0%}" if one == one else None for one in chance]
-        alike = table["alike"].astype(object).where(table["alike"].notna(), None)
-        return columns | {"tied_1st": alike.tolist()}
+        return columns | {"tied_1st": table["alike"].astype(object).where(table["alike"].notna(), None).tolist()}
 
     def sentences(self) -> list[str]:
         """Say which packages cannot be told apart, and how firm the first rank is."""
@@ -110,9 +105,8 @@ def resample_bursts(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     Jobs that are drawn again get ``+1``, ``+2`` … after their id.
     """
     burst = bursts(jobs)
-    n_bursts = int(burst.max()) + 1
-    drawn_bursts = np.random.default_rng(seed).integers(0, n_bursts, n_bursts)
-    times = np.bincount(drawn_bursts, minlength=n_bursts)[burst]
+    n = int(burst.max()) + 1
+    times = np.bincount(resample_rows(n, 1, seed)[0], minlength=n)[burst]
     rows = np.repeat(np.arange(len(jobs)), times)
     again = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
     drawn = jobs.iloc[rows]
@@ -168,9 +162,7 @@ def assess(
         value, able = values.value(of)[0], values.whole.runs_all
         known = value[every][able[every] & ~np.isnan(value[every])]
         edge = float(top_edge(known)) if len(known) else np.nan
-        table["chance_top"] = (
-            np.where(able[rows], (value[rows] <= edge).astype("float64"), 0.0) if len(known) else np.nan
-        )
+        table["chance_top"] = np.where(able[rows] & (value[rows] <= edge), 1.0, 0.0) if len(known) else np.nan
     table.insert(0, "package_id", ids)
     return Confidence(table, "days" if by_days else "bursts of jobs", len(drawn), n_units, of, tuple(failures))
 
@@ -178,22 +170,18 @@ def assess(
 def _by_days(
     values: PackageValues, of: Quantity, rows: np.ndarray, seed: int, reduce: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """Return the objective of packages in each resample of days, reduced, float64[resamples, …]."""
     ran, best = values.ran[:, rows], values.best
 
     def total(some: np.ndarray, days: np.ndarray) -> np.ndarray:
         return reduce(pool(of, some, ran[days], values.weight[days], values.cvar_share, best[days]))
 
-    return bootstrap(values.results[of.column][:, rows], total, DAY_RESAMPLES, seed)
+    return bootstrap(values.results[of.column][:, rows], total, seed=seed)
 
 
 def _by_bursts(
     results: StudyResults, values: PackageValues, of: Quantity, rows: np.ndarray, seeds: range, failures: list[str]
 ) -> np.ndarray:
-    """Return the objective in each resample of bursts, float64[resamples, rows]; kept if no run fails.
-
-    A resample of which a run failed is left out, and ``failures`` names the run.
-    """
+    """Return the objective in each resample of bursts of which no run failed, float64[resamples, rows]."""
     tried: list[np.ndarray] = []
 
     def resampled(seed: int) -> np.ndarray | None:
@@ -223,9 +211,7 @@ def _by_bursts(
 TRIED = 10
 """So many of the first packages are tried; under a policy that is slow, the first alone."""
 GROWTHS = (1.2, 1.5)
-DRAWS = 1000
 _DAY = 86_400
-_TAILS = ((1 - SHARE) / 2, (1 + SHARE) / 2)
 
 
 def loads_record(
@@ -235,14 +221,12 @@ def loads_record(
 
     ``loads`` are mean waits, s, a row per load (index: the factor, 1 first) and a column per package, best first;
     ``days`` those by day, of as many jobs as in ``day_jobs``, float64[days, packages], and ``weeks`` on each drawn
-    period, no row where there are none; in so many ``saturated`` ones the first one's queue grows. Returns
-    ``n_packages``; ``loads``, of each other load ``load mean_wait_time rank leader regret_seconds``; ``days`` and
-    ``weeks``, None where there are none.
+    period; in so many ``saturated`` ones the first one's queue grows. Returns ``n_packages``; ``loads``, of each other
+    load ``load mean_wait_time rank leader regret_seconds``; ``days`` and ``weeks``, None where there are none.
     """
     ranges = {"days": None, "weeks": _range(weeks, len(weeks))}
     if n := len(days):
-        drawn = bootstrap(days, lambda wait, some: pooled_mean(wait, day_jobs[some]), DRAWS, 1)
-        ranges["days"] = _range(drawn, n)
+        ranges["days"] = _range(bootstrap(days, lambda wait, some: pooled_mean(wait, day_jobs[some])), n)
     if ranges["weeks"]:
         ranges["weeks"]["n_saturated"] = saturated
     rows = [
@@ -278,12 +262,10 @@ def _range(wait: np.ndarray, n: int) -> dict[str, Any] | None:
     if not n:
         return None
     first = wait[:, 0]
-    low, high = np.quantile(first, _TAILS)
-    figures = {
-        "mean_wait_time": first.mean(), "low_wait_time": low, "high_wait_time": high,
-        "best_share": (first <= wait.min(axis=1)).mean(), "regret_share": regrets(wait)[:, 0].mean(),
-    }  # fmt: skip
-    return {"n": n} | {name: float(value) for name, value in figures.items()}
+    low, high = map(float, np.quantile(first, TAILS))
+    found = {"n": n, "mean_wait_time": float(first.mean()), "low_wait_time": low, "high_wait_time": high}
+    best, behind = (first <= wait.min(axis=1)).mean(), regrets(wait)[:, 0].mean()
+    return found | {"best_share": float(best), "regret_share": float(behind)}
 
 
 def other_loads(
@@ -322,7 +304,6 @@ def other_loads(
 
 
 def _waits(results: StudyResults, counts: np.ndarray, growth: float | None = None, seed: int = 1) -> np.ndarray:
-    """Return the mean waits of packages under a factor on the load, s."""
     changes, own = Changes(growth=growth, seed=seed), results.plan.workloads
     jobs = {case.name: changed_jobs(own[case.name], changes) for case in results.cases}
     return try_everywhere(results, counts, jobs=jobs if growth else None)["mean_wait_time"].to_numpy(dtype="float64")
@@ -333,8 +314,12 @@ def _by_day(results: StudyResults, counts: np.ndarray) -> np.ndarray:
 
     Nothing is replayed, and no day returned, where the days are too few.
     """
-    zones = {one.name: one.tz for one in results.plan.study.scenarios}
-    days = [_local_days(results.plan.workloads[case.name], zones[case.name]) for case in results.cases]
+    zones, days = {one.name: one.tz for one in results.plan.study.scenarios}, list[np.ndarray]()
+    for case in results.cases:  # the place of each job's day among those with jobs, in order of submission
+        jobs = results.plan.workloads[case.name]
+        submit = np.sort(jobs["submit_time"].to_numpy(np.int64))
+        clock = to_local(submit, zones[case.name]) if has_dates(jobs) else submit
+        days.append(np.unique(clock // _DAY, return_inverse=True)[1])
     if sum(int(day.max()) + 1 for day in days) < FEWEST_DAYS:
         return np.empty((2, 0, len(counts)))
     found = []
@@ -351,13 +336,6 @@ def _by_day(results: StudyResults, counts: np.ndarray) -> np.ndarray:
         mine[1] *= case.weight
         found.append(mine)
     return np.concatenate(found, axis=1)
-
-
-def _local_days(jobs: pd.DataFrame, zone: str | None) -> np.ndarray:
-    """Return the place of each job's day among those with jobs, int64[n_jobs], in order of submission."""
-    submit = np.sort(jobs["submit_time"].to_numpy(np.int64))
-    clock = to_local(submit, zone) if has_dates(jobs) else submit
-    return np.unique(clock // _DAY, return_inverse=True)[1]
 
 
 def drawn_weeks(results: StudyResults) -> list[pd.DataFrame]:

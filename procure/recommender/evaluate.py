@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -164,14 +166,12 @@ def _true_waits(truth: str | Path | Study | pd.DataFrame, results: StudyResults)
 def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: list[np.ndarray] | None) -> Evaluation:
     """Judge each workload by itself."""
     study, tables, notes, last = results.plan.study, [], list[str](), list[str]()
-    for i, case in enumerate(results.cases):
+    for case, waits in zip(results.cases, truth or repeat(None), strict=False):
         predictions = results.rankings(case, feature_sets)
         if not predictions:
             notes.append(few_simulated(case, study.model.folds))
-        waits = None if truth is None else truth[i]
-        table = evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule)
-        tables.append(table)
-        first = table.iloc[0]
+        tables.append(evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule))
+        first = tables[-1].iloc[0]
         who = first["model"] if first["feature_set"] == "none" else first["feature_set"]
         last.append(
             f"{case.name}: {first['n_ranked']:,} ranked packages, {first['n_hits']:,} hits by the share, "
@@ -196,12 +196,9 @@ def _scores(results: StudyResults, known: many_days.Days, feature_sets: Sequence
         x = features(first.packages, plan.quotes, name).to_numpy()
         for learns in many_days.MODELS if enough else ():
             asked = (learns, share, model.folds, model.seed)
-            scores[name, learns] = keep_array(
-                results.kept,
-                f"all-days.{learns}.{name}",
-                [asked, x, known.wait, known.able, known.weight],
-                lambda x=x, asked=asked: many_days.predict_all_days(known, x, *asked),  # type: ignore[misc]
-            )
+            made = partial(many_days.predict_all_days, known, x, *asked)
+            inputs = [asked, x, known.wait, known.able, known.weight]
+            scores[name, learns] = keep_array(results.kept, f"all-days.{learns}.{name}", inputs, made)
         predicted = results.learn_if_possible(first, name, rule)
         if predicted is not None:
             scores[name, f"day {first.name}"] = predicted.wait
@@ -209,11 +206,7 @@ def _scores(results: StudyResults, known: many_days.Days, feature_sets: Sequence
 
 
 def _pooled(
-    results: StudyResults,
-    feature_sets: list[str],
-    rule: str,
-    truth: list[np.ndarray] | None,
-    thresholds: list[int],
+    results: StudyResults, feature_sets: list[str], rule: str, truth: list[np.ndarray] | None, thresholds: list[int]
 ) -> Evaluation:
     """Judge all workloads together."""
     study, names = results.plan.study, [case.name for case in results.cases]
@@ -235,30 +228,22 @@ def _pooled(
         (beyond, f"no package is a hit on more than {most} of the {len(names)} days, so there are no hits at > "
                  f"{', > '.join(beyond)}, and precision says nothing there"),
     )  # fmt: skip
-    return Evaluation(
-        study.name,
-        names,
-        asked.hit_share,
-        many_days.threshold_table(scores, n_hit_days, packages, thresholds, ks),
-        many_days.threshold_sweep(scores, n_hit_days, packages, len(names), study.recommend.k),
-        many_days.robust_choices(days, packages, n_hit_days),
-        [*about_results(results), *(text for applies, text in rows if applies)],
-    )
+    hits = many_days.threshold_table(scores, n_hit_days, packages, thresholds, ks)
+    sweep = many_days.threshold_sweep(scores, n_hit_days, packages, len(names), study.recommend.k)
+    choices = many_days.robust_choices(days, packages, n_hit_days)
+    notes = [*about_results(results), *(text for applies, text in rows if applies)]
+    return Evaluation(study.name, names, asked.hit_share, hits, sweep, choices, notes)
 
 
 def _ranked_by(table: pd.DataFrame) -> pd.Series:
     return table["model"].where(table["feature_set"] == "none", table["model"] + " " + table["feature_set"])
 
 
-_HEADINGS: dict[str, tuple[str, int]] = {
-    "precision": ("precision", 3),
-    "recall": ("recall", 3),
-    "f1": ("F1", 3),
-    "regret_seconds": ("regret s", 1),
-    "regret_share": ("regret share", 3),
-    "published_precision": ("P published", 3),
+_HEADINGS = {
+    "precision": ("precision", 3), "recall": ("recall", 3), "f1": ("F1", 3), "regret_seconds": ("regret s", 1),
+    "regret_share": ("regret share", 3), "published_precision": ("P published", 3),
     "bought_regret_share": ("share with sample", 3),
-}
+}  # fmt: skip
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:

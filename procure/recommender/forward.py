@@ -47,10 +47,8 @@ class Forward(Shown):
 
     def shown(self) -> pd.DataFrame:
         """Return the table for people."""
-        table = self.table[["cut", "rule", "package_id", "mean_wait_time", "ratio", "saturated", "n_runs"]]
-        return table.assign(mean_wait_time=table["mean_wait_time"].round(), ratio=table["ratio"].round(2)).rename(
-            columns={"mean_wait_time": "wait_s"}
-        )
+        table = self.table.rename(columns={"mean_wait_time": "wait_s"}).round({"wait_s": 0, "ratio": 2})
+        return table[["cut", "rule", "package_id", "wait_s", "ratio", "saturated", "n_runs"]]
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the rows as plain values, as ``procure evaluate --forward --format json`` prints them."""
@@ -139,7 +137,7 @@ class _Bench:
 
 
 def _between(jobs: pd.DataFrame, low: int | None, high: int) -> pd.DataFrame:
-    mine = (jobs["submit_time"] < high) & (True if low is None else jobs["submit_time"] >= low)
+    mine = jobs["submit_time"].between(-np.inf if low is None else low, high, inclusive="left")
     return with_clock_of(jobs, jobs[mine].reset_index(drop=True))
 
 
@@ -183,11 +181,8 @@ def _cuts(jobs: pd.DataFrame, cuts: Sequence[str] | None, tz: str | None) -> lis
         with argument("cut"):
             at = day_bounds(text, tz or "UTC")[0] if len(text) == 10 and dated else moment(text, tz or "UTC")
         if not first + 3 * WEEK <= at <= last:
-            raise ArgumentError(
-                "cut",
-                f"{text} was given; the log goes from {utc_text(first)} to {utc_text(last)}, and a cut has three weeks "
-                "of it before and some jobs after",
-            )
+            told = f"{text} was given; the log goes from {utc_text(first)} to {utc_text(last)}"
+            raise ArgumentError("cut", f"{told}, and a cut has three weeks of it before and some jobs after")
         found.append((text, at))
     return found
 

@@ -88,8 +88,7 @@ class Recommendation(Shown):
     @property
     def notes(self) -> list[str]:
         """Where the order comes from and how it might be wrong, a sentence each."""
-        sure = self.confidence.sentences() if self.confidence else []
-        return [*self.about, *sure]
+        return [*self.about, *(self.confidence.sentences() if self.confidence else [])]
 
     @property
     def title(self) -> str:
@@ -178,10 +177,7 @@ def _mean(figure: np.ndarray, weight: np.ndarray) -> float:
 
 
 def of_all(done: Recommendation, waits: dict[str, np.ndarray], i: int, row: int) -> dict[str, Any]:
-    """Return the mean wait, its 95th percentile, the share over an hour, and the mean over users, of one package.
-
-    It is column ``i`` of the waits, and a row of the package table.
-    """
+    """Return the mean wait, its 95th percentile, the share over 1 h and the mean over users of a package, column i."""
     weight = done.package_values.ran[:, row] * done.package_values.weight
     return {name: _mean(waits[name][:, i], weight) for name in (*_FIGURES, "user_fair_wait_time")}
 
@@ -190,8 +186,7 @@ def concentration(done: Recommendation, row: int) -> dict[str, Any]:
     """Say whose the demand is, and which request makes most of the waiting, in the workload with the most jobs.
 
     ``workload``; ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user); of the request, of
-    one user where users are known, whose jobs wait longest in all: ``n_jobs``, ``share_of_jobs``, ``share_of_waiting``;
-    and ``few``, see `_few`.
+    one user where users are known, whose jobs wait longest in all: ``n_jobs share_of_jobs share_of_waiting``; ``few``.
     """
     results = done.results
     case = max(results.cases, key=lambda one: one.n_jobs)
@@ -206,19 +201,13 @@ def concentration(done: Recommendation, row: int) -> dict[str, Any]:
         demand = pd.Series(cpu_seconds(jobs)).groupby(jobs["user"].to_numpy()).sum()
         user = demand.drop(labels="", errors="ignore").idxmax()
         found |= {"user": str(user), "share_of_demand": float(demand[user] / max(float(demand.sum()), 1.0))}
-    of_request = {"n_jobs": int(n[most]), "share_of_jobs": float(n[most] / len(jobs))}
-    return found | of_request | {
-        "share_of_waiting": float(waited[most] / waited.sum()) if waited.sum() > 0 else 0.0,
-        "few": _few(jobs, wait),
-    }  # fmt: skip
+    found |= {"n_jobs": int(n[most]), "share_of_jobs": float(n[most] / len(jobs))}
+    share = float(waited[most] / waited.sum()) if waited.sum() > 0 else 0.0
+    return found | {"share_of_waiting": share, "few": _few(jobs, wait)}
 
 
 def _few(jobs: pd.DataFrame, wait: np.ndarray) -> dict[str, Any] | None:
-    """Return the fewest jobs that make over half of the waiting, below `FEW_JOBS` of all; None where it takes more.
-
-    ``n_jobs``, ``share_of_jobs``, ``share_of_waiting``; ``request``, what most of them ask for, and ``n_of_request``;
-    ``users``, those with most of them first.
-    """
+    """Return the fewest jobs that make over half of the waiting, below `FEW_JOBS` of all; None where it takes more."""
     longest = np.argsort(-wait, kind="stable")
     waited = np.cumsum(wait[longest])
     n = int(np.searchsorted(waited, waited[-1] / 2, side="right")) + 1
@@ -254,11 +243,10 @@ def against_log(done: Recommendation) -> tuple[float, float] | None:
 
 def about_waiting(done: Recommendation) -> list[str]:
     """Say in sentences who waits on the first package, whose demand and whose waiting it is, and what it promises."""
-    row = done.first
-    if not done.package_values.simulated[row]:
+    if not done.package_values.simulated[done.first]:
         return []
-    waits = waits_of(done, np.array([row]))
-    whole, classes = of_all(done, waits, 0, row), by_class(done, waits, 0)
+    waits = waits_of(done, np.array([done.first]))
+    whole, classes = of_all(done, waits, 0, done.first), by_class(done, waits, 0)
     text = (
         f"on the first package jobs wait {duration(whole['mean_wait_time'])} on average, 95 % of them up to "
         f"{duration(whole['p95_wait_time'])}, and {100 * whole['share_over_1h']:.1f} % over an hour"
@@ -280,8 +268,7 @@ def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, An
         if done.package_values.simulated[row]:
             whole, logged = of_all(done, waits, i, int(row)), against_log(done) if i == 0 else None
             one |= {name: whole[name] for name in ("p95_wait_time", "share_over_1h", "user_fair_wait_time")}
-            one |= {"by_class": by_class(done, waits, i)}
-            one |= {"logged_mean_wait_time": None if logged is None else logged[1]}
+            one |= {"by_class": by_class(done, waits, i), "logged_mean_wait_time": logged and logged[1]}
             if i == 0:
                 one |= {"concentration": concentration(done, int(row))} | done.waited.to_dict()
         found.append(one)
@@ -290,11 +277,8 @@ def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, An
 
 def counts_of(packages: pd.DataFrame, quotes: pd.DataFrame) -> list[dict[str, int]]:
     """Return each package as type → count, without zeros, in quote-file order."""
-    names = quotes["name"].tolist()
-    return [
-        {name: int(count) for name, count in zip(names, row, strict=True) if count}
-        for row in count_matrix(packages, quotes)
-    ]
+    names, counts = quotes["name"].tolist(), count_matrix(packages, quotes)
+    return [{name: int(n) for name, n in zip(names, row, strict=True) if n} for row in counts]
 
 
 def records(done: Recommendation) -> list[dict[str, object]]:
@@ -312,11 +296,8 @@ def records(done: Recommendation) -> list[dict[str, object]]:
             one |= {"objective": criteria.objective.name, "objective_unit": criteria.objective.unit}
             one |= {name: line[name] for name in line if name.startswith("objective_")}
             one["constrained"] = {bound.of.name: line[bound.of.name] for bound in criteria.constraints}
-            one["constrained_intervals"] = {
-                bound.of.name: [line[f"{bound.of.name}_low"], line[f"{bound.of.name}_high"]]
-                for bound in criteria.constraints
-                if bound.of.source == "result"
-            }
+            names = [bound.of.name for bound in criteria.constraints if bound.of.source == "result"]
+            one["constrained_intervals"] = {name: [line[f"{name}_low"], line[f"{name}_high"]] for name in names}
     first = {"rules": [cost._asdict() for cost in done.rule_costs], "shape": done.shape}
     first |= {"other_loads": done.other_loads, "exchanges": done.exchanged}
     rows = [one | (dict.fromkeys(first) if place else first) for place, one in enumerate(rows)]
@@ -331,10 +312,8 @@ def front_records(done: Recommendation) -> dict[str, object]:
     assert done.front is not None
     counts = counts_of(done.case.packages.iloc[done.front["row"].to_numpy()], done.results.plan.quotes)
     rows = done.front.drop(columns="row").to_dict(orient="records")
-    return {
-        "axes": [{"name": axis.name, "unit": axis.unit} for axis in done.criteria.axes],
-        "front": [one | {"counts": held} for one, held in zip(rows, counts, strict=True)],
-    }
+    axes = [{"name": axis.name, "unit": axis.unit} for axis in done.criteria.axes]
+    return {"axes": axes, "front": [one | {"counts": held} for one, held in zip(rows, counts, strict=True)]}
 
 
 def servers_by_type(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFrame:
@@ -345,11 +324,8 @@ def servers_by_type(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFram
     """
     counts = count_matrix(packages, quotes)
     table = quotes[["category", "name", "cpus", "mem_gb", "gpus"]].reset_index(drop=True)
-    return table.assign(
-        servers=counts.sum(axis=0),
-        packages=(counts > 0).sum(axis=0),
-        mean_count=counts.mean(axis=0) if len(counts) else 0.0,
-    )
+    mean = counts.mean(axis=0) if len(counts) else 0.0
+    return table.assign(servers=counts.sum(axis=0), packages=(counts > 0).sum(axis=0), mean_count=mean)
 
 
 def budget_by_category(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFrame:

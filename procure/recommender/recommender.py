@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.errors import ArgumentError, TableError
-from procure.objectives import MEAN_WAIT, Quantity, objectives_of
+from procure.objectives import MEAN_WAIT, OBJECTIVES, Quantity
 from procure.objectives.constraints import price_bound
 from procure.packages.costs import Costs
 from procure.progress import silent
@@ -169,11 +169,9 @@ def with_front(done: Recommendation) -> Recommendation:
 def _front_axes(results: StudyResults, objective: Quantity) -> tuple[Quantity, ...]:
     """Return the objective, or the mean wait where it is no wait, the cost, and the energy where quotes state watts."""
     by_wait = objective.source == "result" and objective.unit == "s"
-    names = [objective.name if by_wait else MEAN_WAIT.name]
-    names += ["price" if results.plan.study.costs == Costs() else "tco"]
-    names += [] if results.costs["energy_kwh_per_year"].isna().any() else ["energy"]
-    every = objectives_of(results.plan.study.classes)
-    return tuple(every[name] for name in names)
+    cost = OBJECTIVES["price" if results.plan.study.costs == Costs() else "tco"]
+    energy = () if results.costs["energy_kwh_per_year"].isna().any() else (OBJECTIVES["energy"],)
+    return (objective if by_wait else MEAN_WAIT, cost, *energy)
 
 
 def _take_front(values: PackageValues, results: StudyResults, criteria: Criteria, k: int) -> None:

@@ -119,10 +119,9 @@ class RentComparison(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        return {"package_id": self.package_id, "years": self.years, "ways": self.table.to_dict(orient="records")} | {
-            "break_even_load": dict(self.break_even),
-            "notes": self.notes,
-        }
+        ways, even = self.table.to_dict(orient="records"), dict(self.break_even)
+        of = {"package_id": self.package_id, "years": self.years}
+        return of | {"ways": ways, "break_even_load": even, "notes": self.notes}
 
     def shown(self) -> pd.DataFrame:
         """Return the ways for people."""
@@ -202,11 +201,8 @@ def compare_rent(
         note(f"{way}: counting US$ and waits")
         rows.append(_row(way, usd, [(one, weights[name], *of(one)) for name, one in jobs.items()]))  # type: ignore[misc]
     found = pd.DataFrame(rows)
-    rented = found[found["way"].isin(["on demand", "reserved"])].to_dict(orient="records")
-    even = {
-        str(one["way"]): round(found["usd"].iloc[0] / one["rented_usd"], 4) if one["rented_usd"] > 0 else None
-        for one in rented
-    }
+    rented = found.set_index("way")["rented_usd"][["on demand", "reserved"]]
+    even = {str(way): round(found["usd"].iloc[0] / usd, 4) if usd > 0 else None for way, usd in rented.items()}
     title = f"{plan.study.name}: buy {package_id}, rent or burst, over {costs.years:g} years"
     notes = _notes(plan, found, even, float(bought["busy_share"]))
     return RentComparison(found, even, package_id, costs.years, title, notes)
@@ -296,14 +292,13 @@ def _row(name: str, bought: float, found: list[tuple[_Jobs, float, np.ndarray, n
     costs, weights = found[0][0].plan.study.costs, sum(one[1] for one in found)
     usd = per_second / weights * _HOUR * HOURS_PER_YEAR * years_factor(costs.years, costs.interest_percent)
     wait, share = np.concatenate(waits), np.concatenate(shares)
-    figures = dict.fromkeys(("mean_wait_time", "p95_wait_time", "max_wait_time", "share_over_1h"), float("nan"))
+    known = [np.nan] * 4
     if len(wait):
         p95 = np.quantile(wait, 0.95, weights=share, method="inverted_cdf")
-        late = np.average(wait > _HOUR, weights=share)
-        known = (np.average(wait, weights=share), p95, wait.max(), late)
-        figures = dict(zip(figures, map(float, known), strict=True))
+        known = [np.average(wait, weights=share), p95, wait.max(), np.average(wait > _HOUR, weights=share)]
+    figures = zip(("mean_wait_time", "p95_wait_time", "max_wait_time", "share_over_1h"), map(float, known), strict=True)
     row = {"way": name, "usd": round(bought + usd, 2), "rented_usd": round(usd, 2)}
-    return row | figures | {"rented_jobs": n_rented, "jobs_left_out": left_out}
+    return row | dict(figures) | {"rented_jobs": n_rented, "jobs_left_out": left_out}
 
 
 def _notes(plan: Plan, table: pd.DataFrame, even: Mapping[str, float | None], busy: float) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,15 +141,12 @@ def _kept(
     results: StudyResults, name: str, logs: Sequence[Logged], more: list[object], make: Callable[[Logged], np.ndarray]
 ) -> list[np.ndarray]:
     """Return an array for each log; kept beside the models, for it does not change."""
-    return [
-        keep_array(
-            results.kept,
-            f"{name}.{file_name(f'{log.name} {results.policy}')}",
-            [results.plan.fingerprint, results.policy, log.name, table_digest(log.nodes), *more],
-            lambda log=log: make(log),  # type: ignore[misc]
-        )
-        for log in track(logs, "replaying the log, and accounting for its waits", "log")
-    ]
+    found = []
+    for log in track(logs, "replaying the log, and accounting for its waits", "log"):
+        inputs = [results.plan.fingerprint, results.policy, log.name, table_digest(log.nodes), *more]
+        called = f"{name}.{file_name(f'{log.name} {results.policy}')}"
+        found.append(keep_array(results.kept, called, inputs, partial(make, log)))
+    return found
 
 
 def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> dict[str, Any] | None:
@@ -168,10 +166,8 @@ def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> dict[str,
     found = pd.DataFrame(rows[:1] if len(rows) == 2 else rows)  # one class is all
     found = found.assign(forecast=is_near(found))
     of, far = found.iloc[0], found.loc[~found["forecast"], "class"].tolist()
-    here, there = (
-        ", ".join(duration(of[f"{who}_{name}"]) for name in ("mean", "median", "p90"))
-        for who in ("simulated", "logged")
-    )
+    three = ("mean", "median", "p90")
+    here, there = (", ".join(duration(of[f"{who}_{one}"]) for one in three) for who in ("simulated", "logged"))
     text = (
         f"replayed on {named} under {results.policy}, {counted(int(of['n_jobs']), 'job')} of the log wait {here}; "
         f"in the log {there} (mean, median, 90th percentile); {of['share_within']:.0%} within ten minutes"

@@ -239,13 +239,8 @@ class _Tried:
     def _values(self, counts: np.ndarray, runs: pd.DataFrame, space: Space) -> PackageValues:
         """Gather what packages are compared by, as `recommend` does."""
         plan, policy, table = self._results.plan, self._results.policy, package_table(counts, space)
-        cases = [
-            replace(
-                make_case(table, plan.quotes, plan.workloads[one.name], runs, one.name, policy, plan.existing),
-                weight=one.weight,
-                n_jobs=one.n_jobs,
-                class_jobs=one.class_jobs,
-            )
-            for one in self._results.cases
-        ]
+        cases = []
+        for one in self._results.cases:
+            made = make_case(table, plan.quotes, plan.workloads[one.name], runs, one.name, policy, plan.existing)
+            cases.append(replace(made, weight=one.weight, n_jobs=one.n_jobs, class_jobs=one.class_jobs))
         return values_of(replace(self._results, results=runs, cases=cases), self._criteria)

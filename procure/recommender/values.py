@@ -180,12 +180,11 @@ class PackageValues:
     def interval(self, of: Quantity) -> tuple[np.ndarray, np.ndarray]:
         """Return the 90 % range of each predicted value; NaN where it is known, or its error is not."""
         value, known = self.value(of)
-        errors = self._errors.get(_key(of))
-        if errors is None:
+        if (errors := self._errors.get(_key(of))) is None:
             return np.full(len(value), np.nan), np.full(len(value), np.nan)
-        low, high = errors.interval(value)
         none = known | ~self._calibrated[_key(of)]
-        return np.where(none, np.nan, low), np.where(none, np.nan, high)
+        low, high = (np.where(none, np.nan, one) for one in errors.interval(value))
+        return low, high
 
     def is_learnt(self, of: Quantity) -> bool:
         """Return whether `learn` has to be asked for a quantity no more."""

@@ -99,10 +99,9 @@ class WhatIf(Shown):
     """One package under other conditions.
 
     ``table`` has a row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
-    p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``; with several changes
-    the last row is all of them. ``warnings`` say how close a replay comes to the log and, under changed rules, what
-    these do: ``waits`` are then those by class, QOS and partition before and after
-    (`procure.comparison.waits.rule_waits`). ``notes`` say, too, how many jobs are cut at their limit.
+    p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``; of several changes
+    the last row is all. ``warnings`` say how close a replay comes to the log and what changed rules do: ``waits`` are
+    then from `procure.comparison.waits.rule_waits`. ``notes`` say, too, how many jobs are cut at their limit.
     """
 
     title: str
@@ -176,11 +175,10 @@ def what_if(
     limits = about_limits(plan, counts, names, results.policy, "this package as it is")
     warnings, waits = check_replay(results).sentences(), None
     if rules:
-        before, after = (
-            pd.concat([replayed(plan, counts, name, one)[0].schedule for name in names])
-            for one in (policy or results.policy, new)
+        two = (policy or results.policy, new)
+        waits = rule_waits(
+            *(pd.concat([replayed(plan, counts, name, one)[0].schedule for name in names]) for one in two)
         )
-        waits = rule_waits(before, after)
         warnings += [said] if (said := conclude(waits, rules)) else []
     return WhatIf(f"{plan.study.name}: {package}", table, [limits, *warnings], warnings, waits)
 

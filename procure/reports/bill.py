@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,15 +19,18 @@ from procure.tables import check_name, write
 
 ENERGY, NOT_PRICED = "of it energy", "not priced"
 TEXTS = ("processor", "vendor", "quote_number", "valid_until")
+_COLUMNS = ["type", "category", *TEXTS, "cpus", "mem_gb", "gpus", "count", "unit_price_usd", "discount_usd",
+            "line_total_usd", "gpu_type"]  # fmt: skip
+_ON_SHEET = "type category vendor processor quote_number valid_until cpus mem_gb gpus count unit_price_usd".split()
 
 
 def bill(done: Recommendation, place: int = 0) -> pd.DataFrame:
     """Return the bill of quantities of one package of a list.
 
     ``place`` is which package of the list, from 0. A row per type that is bought, in quote order: ``type category``,
-    what the quote says of it (`TEXTS`, and per node ``cpus mem_gb gpus``), ``count``, ``unit_price_usd``,
-    ``discount_usd`` of the line (see `procure.packages.prices.PriceList.line_discounts`), ``line_total_usd`` and
-    ``gpu_type``. The totals add up to the price.
+    what the quote says of it (`TEXTS`, and per node ``cpus mem_gb gpus``), ``count unit_price_usd``, ``discount_usd``
+    of the line (see `procure.packages.prices.PriceList.line_discounts`), ``line_total_usd gpu_type``. The totals add up
+    to the price.
     """
     plan = done.results.plan
     counts = done.results.counts[int(done.ranking["row"].iloc[place])]
@@ -34,19 +38,15 @@ def bill(done: Recommendation, place: int = 0) -> pd.DataFrame:
     off = prices.line_discounts(counts)
     held = np.flatnonzero(counts)
     quotes = plan.quotes.iloc[held]
-    texts = {name: quotes[name].astype(str).to_numpy() if name in quotes else "" for name in TEXTS}
-    return pd.DataFrame(
-        {"type": quotes["name"].to_numpy(), "category": quotes["category"].to_numpy()}
-        | texts
-        | {name: quotes[name].to_numpy() for name in ("cpus", "mem_gb", "gpus")}
-        | {
-            "count": counts[held],
-            "unit_price_usd": prices.list_cents[held] / 100,
-            "discount_usd": off[held] / 100,
-            "line_total_usd": (counts * prices.list_cents - off)[held] / 100,
-            "gpu_type": quotes["gpu_type"].astype(str).to_numpy() if "gpu_type" in quotes else "",
-        }
+    texts = {name: quotes[name].astype(str) if name in quotes else "" for name in (*TEXTS, "gpu_type")}
+    lines = quotes.rename(columns={"name": "type"}).assign(
+        **texts,
+        count=counts[held],
+        unit_price_usd=prices.list_cents[held] / 100,
+        discount_usd=off[held] / 100,
+        line_total_usd=(counts * prices.list_cents - off)[held] / 100,
     )
+    return lines[_COLUMNS].reset_index(drop=True)
 
 
 def with_second(done: Recommendation) -> pd.DataFrame:
@@ -89,19 +89,16 @@ def totals(done: Recommendation) -> list[dict[str, object]]:
     if whole != packages["price_usd"].round(2).tolist():
         figures.append(("whole order", "US$", pd.Series(whole)))
     if (costs["tco_usd"] != costs["purchase_usd"]).any():
-        figures += [
-            (f"cost over {years}", "US$", costs["tco_usd"]),
-            (f"{ENERGY}, {years}", "US$", costs["energy_usd"]),
-        ]
-    told = ((what, unit, np.asarray(of, dtype="float64")) for what, unit, of in figures)
-    shown = [
-        {"what": what, "unit": unit} | dict(zip(("first", "second"), of.tolist(), strict=False))
-        for what, unit, of in told
-        if not np.isnan(of).any()
-    ]
-    for row in shown if results.plan.study.costs.usd_per_kwh is None else ():
-        if str(row["what"]).startswith(ENERGY):
-            row |= {"unit": ""} | dict.fromkeys(("first", "second")[: len(rows)], NOT_PRICED)
+        figures.append((f"cost over {years}", "US$", costs["tco_usd"]))
+        figures.append((f"{ENERGY}, {years}", "US$", costs["energy_usd"]))
+    shown: list[dict[str, object]] = []
+    for what, unit, of in figures:
+        values: list[Any] = np.asarray(of, dtype="float64").tolist()
+        if any(value != value for value in values):
+            continue
+        if what.startswith(ENERGY) and results.plan.study.costs.usd_per_kwh is None:
+            unit, values = "", [NOT_PRICED] * len(rows)
+        shown.append({"what": what, "unit": unit} | dict(zip(("first", "second"), values, strict=False)))
     return shown
 
 
@@ -195,49 +192,37 @@ def write_bill(done: Recommendation, path: str | Path) -> Path:
     return write(table.fillna(dict.fromkeys(whole, 0)).astype(dict.fromkeys(whole, "int64")), path)
 
 
-_COLUMNS = "type category vendor processor quote_number valid_until cpus mem_gb gpus count unit_price_usd".split()
-
-
 def _bill_sheet(done: Recommendation, lines: pd.DataFrame, more: pd.DataFrame) -> list[list[object]]:
     """Lay out the sheet of the bill: servers, lines that are paid once, and beneath the total what is not in it."""
-    names = [*_COLUMNS, "discount_usd", "line_total_usd", "gpu_type"]
-    bought = lines[lines["count"] > 0]
-    rows: list[list[object]] = [[f"Bill of quantities, {done.results.plan.study.name}"], list(names)]
-    rows += [[one[name] for name in names] for one in bought.to_dict(orient="records")]
-    rows.append(_sum_row("servers", bought["discount_usd"].sum(), bought["line_total_usd"].sum()))
-    rows += [_line_row(one, names) for one in more[more["when"] == "once"].to_dict(orient="records")]
-    rows.append(_sum_row("total", bought["discount_usd"].sum(), order_usd(done)))
+    names, bought = [*_ON_SHEET, "discount_usd", "line_total_usd", "gpu_type"], lines[lines["count"] > 0]
+
+    def laid_out(table: pd.DataFrame) -> list[list[object]]:
+        return [[one.get(name, "") for name in names] for one in table.to_dict(orient="records")]
+
+    def total(name: str, usd: float) -> list[object]:
+        sums = (round(float(one), 2) for one in (bought["discount_usd"].sum(), usd))
+        return [name, *[""] * (len(_ON_SHEET) - 1), *sums]
+
+    rows: list[list[object]] = [[f"Bill of quantities, {done.results.plan.study.name}"], [*names], *laid_out(bought)]
+    rows += [total("servers", bought["line_total_usd"].sum()), *laid_out(more[more["when"] == "once"])]
+    rows.append(total("total", order_usd(done)))
     for when, title in (("in the price", "Of it, in the servers' unit prices"), ("each year", "Each year, besides")):
         some = more[more["when"] == when]
-        if len(some):
-            rows += [[], [title], *(_line_row(one, names) for one in some.to_dict(orient="records"))]
+        rows += [[], [title], *laid_out(some)] if len(some) else []
     return rows
-
-
-def _line_row(line: dict[str, object], names: list[str]) -> list[object]:
-    return [line.get(name, "") for name in names]
-
-
-def _sum_row(name: str, discount: float, total: float) -> list[object]:
-    empty: list[object] = [""] * (len(_COLUMNS) - 1)
-    return [name, *empty, round(float(discount), 2), round(float(total), 2)]
 
 
 def _cost_sheet(done: Recommendation) -> list[list[object]]:
     """Lay out the sheet of costs: each figure with its unit, of the first package and the second."""
-    study = done.results.plan.study
-    places = range(min(2, done.k))
-    costs = [done.results.costs.iloc[int(done.ranking["row"].iloc[place])] for place in places]
+    prices, costs = done.results.plan.study.costs, done.results.costs.iloc[done.ranking["row"].iloc[: min(2, done.k)]]
     rows: list[list[object]] = [
-        [f"Cost over {study.costs.years:g} years, interest {study.costs.interest_percent:g} % a year"],
-        ["cost", "unit", *("first second".split()[place] for place in places)],
+        [f"Cost over {prices.years:g} years, interest {prices.interest_percent:g} % a year"],
+        ["cost", "unit", *("first", "second")[: len(costs)]],
     ]
     for name, unit in COST_UNITS.items():
-        values = [float(one[name]) for one in costs]
-        if name == "carbon_t_per_year" and study.costs.carbon_g_per_kwh is None:
+        if name == "carbon_t_per_year" and prices.carbon_g_per_kwh is None:
             continue
-        shown: list[object] = [round(value, 2) if unit == "US$" else value for value in values]
-        if name == "energy_usd" and study.costs.usd_per_kwh is None:
-            shown = [NOT_PRICED] * len(costs)
-        rows.append([name, unit, *("" if value != value else value for value in shown)])
+        shown = [round(value, 2) if unit == "US$" else value for value in costs[name].astype("float64").tolist()]
+        unpriced = name == "energy_usd" and prices.usd_per_kwh is None
+        rows.append([name, unit, *(NOT_PRICED if unpriced else "" if value != value else value for value in shown)])
     return rows

@@ -18,7 +18,7 @@ from procure.offers.reading import in_usd
 from procure.page.charts import library, picture
 from procure.page.html import as_json, render
 from procure.progress import silent
-from procure.recommender.rank import Note, confirm_list, learn_values, ranking_table, simulator, try_swaps, values_of
+from procure.recommender.rank import Note, confirm_list, learn_values, ranking_table, simulator, try_swaps
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.recommender.values import Criteria, criteria_of
@@ -60,24 +60,17 @@ class Explorer:
         with self._lock if usd not in self._lists else contextlib.nullcontext():
             if usd not in self._lists:
                 known = next(iter(self._lists.values())).results if self._lists else self._study
-                self._lists[usd] = recommend(
-                    known, constraints=bounds, verify=False, resamples=0, exchanges=0, note=note
-                )
+                asked = {"constraints": bounds, "verify": False, "resamples": 0, "exchanges": 0, "note": note}
+                self._lists[usd] = recommend(known, **asked)  # type: ignore[arg-type]
         return self._lists[usd]
 
     def _learn(self, of_budget: Recommendation, criteria: Criteria) -> None:
         """Learn what criteria ask for and nobody has asked for yet; what is known is never waited for."""
-        results, values = of_budget.results, of_budget.package_values
-        priced = any(one.source == "cost" for one in criteria.quantities)
-        if all(map(values.is_learnt, criteria.quantities)) and not (priced and values.costs.empty):
+        values = of_budget.package_values
+        if all(map(values.is_learnt, criteria.quantities)) and not (criteria.need_costs and values.costs.empty):
             return
         with self._lock:
-            missing = set(criteria.result_columns) - set(values.results)
-            if missing or (priced and values.costs.empty):
-                more = values_of(results, criteria)
-                values.results |= {name: more.results[name] for name in missing}
-                values.costs = more.costs if values.costs.empty else values.costs
-            learn_values(values, results, criteria, verify=False)
+            learn_values(values, of_budget.results, criteria, verify=False)
 
     def prepare(self) -> None:
         """Learn the waits that bounds are usually about, of all jobs and of each class with jobs, one by one.
@@ -185,9 +178,8 @@ def _answer(explorer: Explorer, asked: dict[str, list[str]]) -> bytes:
     try:
         budget, k = asked.get("budget", [""])[0], asked.get("k", [""])[0]
         constraints = [one for text in asked.get("constraints", []) for one in text.split(";") if one.strip()]
-        answer = explorer.answer(
-            budget=in_usd(budget, {}) if budget else None, constraints=constraints, k=int(k) if k else None
-        )
+        usd, length = in_usd(budget, {}) if budget else None, int(k) if k else None
+        answer = explorer.answer(budget=usd, constraints=constraints, k=length)
     except (TableError, ValueError) as error:
         answer = {"error": str(error)}
     return str(as_json(answer)).encode()

@@ -71,12 +71,13 @@ class Compared:
         for name in self.names:
             held = jobs[jobs[name].notna()]
             wait, weight = held[name].to_numpy(dtype="float64"), held["weight"].to_numpy(dtype="float64")
-            some = len(held) > 0
-            found[f"{name}_mean"] = float(np.average(wait, weights=weight)) if some else np.nan
-            alike = some and (weight == weight[0]).all()  # then as the metrics of a run have it
-            how = {} if alike else {"weights": weight, "method": "inverted_cdf"}
-            found[f"{name}_p95"] = float(np.quantile(wait, 0.95, **how)) if some else np.nan
-            found[f"{name}_late"] = float(np.average(wait > LONG_WAIT, weights=weight)) if some else np.nan
+            figures = [np.nan] * 3
+            if len(held):
+                alike = (weight == weight[0]).all()  # then as the metrics of a run have it
+                how = {} if alike else {"weights": weight, "method": "inverted_cdf"}
+                mean, late = (np.average(one, weights=weight) for one in (wait, wait > LONG_WAIT))
+                figures = [float(mean), float(np.quantile(wait, 0.95, **how)), float(late)]
+            found |= dict(zip((f"{name}_{one}" for one in ("mean", "p95", "late")), figures, strict=True))
         return found
 
     def by_class(self, own: Sequence[JobClass] = (), wide: bool = False) -> pd.DataFrame:
@@ -84,9 +85,8 @@ class Compared:
 
         ``own`` are the classes that the study defines; ``wide``: also by CPUs, memory and users.
         """
-        return pd.DataFrame(
-            [{"what": what, "class": n} | self.figures(part) for what, n, part in self.parts(own, wide)]
-        )
+        parts = self.parts(own, wide)
+        return pd.DataFrame([{"what": what, "class": name} | self.figures(part) for what, name, part in parts])
 
     def parts(self, own: Sequence[JobClass] = (), wide: bool = False) -> list[tuple[str, str, pd.DataFrame]]:
         """Return the jobs of each class that has any: by what they are told apart, the class, and its jobs."""
@@ -110,13 +110,10 @@ class Compared:
 def compared(done: Recommendation) -> Compared:
     """Replay the jobs of all workloads on the first package and on what it is compared with."""
     results = done.results
-    jobs = _counted(results)
-    first = results.counts[int(done.ranking["row"].iloc[0])]
+    jobs, first, existing = _counted(results), results.counts[done.first], results.plan.existing
     names, table = {"wait": "this purchase"}, jobs.assign(wait=_waits_on(results, first, jobs))
-    existing = results.plan.existing
-    alone = (
-        _waits_on(results, np.zeros_like(first), jobs) if existing is not None and len(existing) else np.array([np.nan])
-    )
+    stands = existing is not None and len(existing) > 0
+    alone = _waits_on(results, np.zeros_like(first), jobs) if stands else np.array([np.nan])
     if not np.isnan(alone).any():
         names["today"], table["today"] = "today's nodes alone", alone
     elif "start_time" in jobs and jobs["start_time"].notna().mean() > 0.5:
@@ -201,11 +198,9 @@ def _brings(done: Recommendation, waits: Compared | None) -> list[str]:
         return [*lines, "No job runs on this package, so no wait is known."]
     of = waits.figures()
     lines.append(_waits(f"The {counted(len(waits.jobs), 'job')} would", of, "wait"))
-    if "today" in waits.names:
-        name = waits.names["today"]
-        lines.append(
-            _waits(f"On {name} they would" if name.startswith("today") else f"{name.capitalize()} they", of, "today")
-        )
+    if name := waits.names.get("today", ""):
+        they = f"On {name} they would" if name.startswith("today") else f"{name.capitalize()} they"
+        lines.append(_waits(they, of, "today"))
     if "middle" in waits.names:
         lines.append(_waits(f"On {waits.names['middle']} simulated for this money they would", of, "middle"))
     if "today" not in waits.names and not done.results.plan.study.made_up:
@@ -228,20 +223,19 @@ def _waits(they: str, of: dict[str, float], name: str) -> str:
 
 
 def _costs(done: Recommendation) -> list[str]:
-    study, row = done.results.plan.study, int(done.ranking["row"].iloc[0])
-    cost, n = done.results.costs.iloc[row], int(done.results.counts[row].sum())
+    study, cost = done.results.plan.study, done.results.costs.iloc[done.first]
+    n = int(done.results.counts[done.first].sum())
     price, whole = float(done.ranking["price_usd"].iloc[0]), order_usd(done)
     lines = [f"{counted(n, 'server')} cost US$ {price:,.2f}."]
     if round(whole - price, 2) > 0:
         lines.append(f"With all else that is paid once, such as racks, network and tax, the order is US$ {whole:,.2f}.")
-    if fixed := study.packages.fixed_cost_usd:
-        rest = study.packages.budget_usd - fixed
-        lines.append(
-            f"US$ {fixed:,.2f} are paid whatever is bought, so US$ {rest:,.2f} of the budget are left for servers."
-        )
-    if whole > study.packages.budget_usd:
-        lines.append(f"That is US$ {whole - study.packages.budget_usd:,.2f} more than the budget.")
-    left = round(study.packages.budget_usd - max(whole, price + study.packages.fixed_cost_usd), 2)
+    fixed, budget = study.packages.fixed_cost_usd, study.packages.budget_usd
+    if fixed:
+        paid = f"US$ {fixed:,.2f} are paid whatever is bought"
+        lines.append(f"{paid}, so US$ {budget - fixed:,.2f} of the budget are left for servers.")
+    if whole > budget:
+        lines.append(f"That is US$ {whole - budget:,.2f} more than the budget.")
+    left = round(budget - max(whole, price + fixed), 2)
     lines += [f"US$ {left:,.2f} of the budget are left."] if left > 0 else []
     years = f"{study.costs.years:g} years"
     if study.costs == Costs():
@@ -267,8 +261,7 @@ def _sure(done: Recommendation) -> list[str]:
         lines = ["How sure the order of the list is, is not known: the jobs were not drawn anew."]
     else:
         alike, share = int(sure.table["alike"].sum()) - 1, float(sure.table["share_first"].iloc[0])
-        others = len(sure.table) - 1
-        what = sure.unit if sure.unit == "days" else "jobs"
+        others, what = len(sure.table) - 1, sure.unit if sure.unit == "days" else "jobs"
         if others == 1:
             told = f"the package it was compared with {'cannot' if alike else 'can'}"
         else:
@@ -327,24 +320,18 @@ def _alternative(done: Recommendation) -> list[str]:
     why = [f"has {joined(more)}"] if more else []
     saved = float(first["price_usd"] - one["price_usd"])
     why += [f"costs US$ {saved:,.2f} less"] if saved > 0 else []
-    if why:
-        return [*lines, f"One might prefer it because it {joined(why)}."]
-    return [
-        *lines,
-        "It has no more CPUs, memory or GPUs and costs no less, so nothing that is measured here speaks for it.",
-    ]
+    nothing = "It has no more CPUs, memory or GPUs and costs no less, so nothing that is measured here speaks for it."
+    return [*lines, f"One might prefer it because it {joined(why)}." if why else nothing]
 
 
 def _changes(done: Recommendation, budgets: Sequence[BestOfBudget]) -> list[str]:
-    lines, of = [], done.other_loads
-    for one in of["loads"] if of is not None else ():
+    lines, of = [], done.other_loads or {"loads": [], "n_packages": 1}
+    for one in of["loads"]:
         text = f"With {one['load']:g} times the load, jobs wait {duration(one['mean_wait_time'])}"
-        n = of["n_packages"] if of is not None else 1
         if one["rank"] > 1:
-            less = duration(one["regret_seconds"])
-            text += f", and {servers(one['leader'])} is better by {less}"
-        elif n > 1:
-            text += f", and this package is still the best of the {n} tried"
+            text += f", and {servers(one['leader'])} is better by {duration(one['regret_seconds'])}"
+        elif of["n_packages"] > 1:
+            text += f", and this package is still the best of the {of['n_packages']} tried"
         lines.append(text + ".")
     named = done.shape and done.shape | {"package_id": servers(done.shape["package_id"])}
     lines += [f"{one[:1].upper()}{one[1:]}." for one in shape_notes(named)]
