@@ -55,14 +55,12 @@ def days_of(cases: Sequence[WorkloadWaits], rule: str = "runs-all", truth: np.nd
 
     By the rule ``runs-all`` only packages that run all of a day's jobs can be hits on it, by ``published`` all can.
     """
-    able = np.array([case.runs_all for case in cases])
-    return Days(
-        tuple(case.name for case in cases),
-        np.array([case.wait for case in cases]) if truth is None else truth,
-        np.ones_like(able) if rule == "published" else able,
-        np.array([case.weight for case in cases], dtype="float64"),
-        np.array([case.n_ran for case in cases], dtype="float64"),
+    able, waits = (np.array([getattr(case, name) for case in cases]) for name in ("runs_all", "wait"))
+    weight, n_jobs = (
+        np.array([getattr(case, name) for case in cases], dtype="float64") for name in ("weight", "n_ran")
     )
+    able = np.ones_like(able) if rule == "published" else able
+    return Days(tuple(case.name for case in cases), waits if truth is None else truth, able, weight, n_jobs)
 
 
 def day_hits(wait: np.ndarray, able: np.ndarray, share: float = 0.1) -> np.ndarray:
@@ -118,11 +116,10 @@ def predict_all_days(
 ) -> np.ndarray:
     """Score every package by one model over all days, float64[packages]; lower is better.
 
-    A score is out of fold where a package was simulated on every day, else by the model of all that was. Everything
-    that a model learns from comes from its own training folds. ``x`` are `procure.models.features` of the packages. It
-    learns ``normalised``, `normalised_wait`, as published, or ``hit-days``, on how many days a package is a hit, which
-    is what it is judged by; the score is then the negative number. Another label, or fewer simulated packages than two
-    per fold, is a `TableError`.
+    A score is out of fold where a package was simulated on every day, else by the model of all that was; a model learns
+    from its own training folds only. ``x`` are `procure.models.features` of the packages. It learns ``normalised``,
+    `normalised_wait`, as published, or ``hit-days``, on how many days a package is a hit, by which it is judged;
+    the score is then the negative number. Another label, or fewer packages than two per fold, is a `TableError`.
     """
     if learns not in MODELS:
         raise TableError(f"a model of {learns!r} is unknown; {nearest(learns, MODELS)}")
@@ -139,9 +136,7 @@ def predict_all_days(
     parts.append((known, np.flatnonzero(~simulated)))
     for rest, held in track(parts, "learning from all workloads", "fold"):
         if len(held):
-            among = np.zeros(len(simulated), dtype=bool)
-            among[rest] = True
-            counted = learns == "hit-days"
+            among, counted = np.isin(np.arange(len(simulated)), rest), learns == "hit-days"
             label = hit_days(days, share, among) if counted else normalised_wait(days, among)
             found = Surrogate(seed).fit(x[rest], label[rest].astype("float64")).predict(x[held])
             score[held] = -found if counted else found
@@ -149,11 +144,7 @@ def predict_all_days(
 
 
 def threshold_table(
-    scores: Scores,
-    counted: np.ndarray,
-    packages: pd.DataFrame,
-    thresholds: Iterable[int],
-    ks: Sequence[int] = KS,
+    scores: Scores, counted: np.ndarray, packages: pd.DataFrame, thresholds: Iterable[int], ks: Sequence[int] = KS
 ) -> pd.DataFrame:
     """Judge rankings by how many of the first k are hits on more than a threshold of days (tables 3.7 to 3.9).
 
@@ -174,10 +165,9 @@ def threshold_table(
         n_found = {who: np.cumsum(hit[best]) for who, best in orders.items()}
         n_found[("none", "random")] = np.arange(1, n + 1) * n_hits / max(n, 1)
         for (feature_set, model), cumulative in n_found.items():
-            labels = {"threshold": threshold, "feature_set": feature_set, "model": model}
             for k in lengths:
-                counts = {"k": k, "n_hits": n_hits, "n_ranked": n}
-                rows.append(labels | counts | shares_of_hits(k, float(cumulative[k - 1]), n_hits))
+                judged = shares_of_hits(k, float(cumulative[k - 1]), n_hits)
+                rows.append((threshold, feature_set, model, k, n_hits, n, *judged.values()))
     columns = "threshold feature_set model k n_hits n_ranked precision recall f1"
     return pd.DataFrame(rows, columns=columns.split())
 
@@ -219,9 +209,7 @@ def robust_choices(days: Days, packages: pd.DataFrame, counted: np.ndarray) -> p
     for how in CHOICES:
         best = int(order(values[how], price)[0])
         figures = {one.replace("-", "_"): float(value[best]) for one, value in values.items()}
-        choices.append(
-            {"choice": how, "package_id": packages["package_id"].iloc[rows[best]], "price_usd": price[best]}
-            | figures
-            | {"regret_day": days.names[far[best]], "hit_days": int(counted[rows[best]])}
-        )
+        package = {"package_id": packages["package_id"].iloc[rows[best]], "price_usd": price[best]}
+        more = {"regret_day": days.names[far[best]], "hit_days": int(counted[rows[best]])}
+        choices.append({"choice": how} | package | figures | more)
     return pd.DataFrame(choices)

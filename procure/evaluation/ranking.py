@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from statistics import NormalDist
 
 import numpy as np
@@ -34,10 +35,7 @@ def top_edge(figures: np.ndarray) -> np.ndarray:
 
 
 def bootstrap(
-    waits: np.ndarray,
-    total: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    draws: int = 1000,
-    seed: int = 1,
+    waits: np.ndarray, total: Callable[[np.ndarray, np.ndarray], np.ndarray], draws: int = 1000, seed: int = 1
 ) -> np.ndarray:
     """Resample the days of waits, [days, packages], and pool each resample; shape (draws, packages).
 
@@ -64,14 +62,10 @@ def rank_confidence(
     """
     low, high = rank_ranges(drawn, figures)
     gap = drawn - drawn[:, [0]]
-    return pd.DataFrame(
-        {
-            "rank_low": low,
-            "rank_high": high,
-            "share_first": (drawn == drawn.min(axis=1, keepdims=True)).mean(axis=0),
-            "chance_top": np.nan if edges is None else (drawn <= edges[:, None]).mean(axis=0),
-            "alike": (np.quantile(gap, TAILS[0], axis=0) < 0) | (gap == 0).all(axis=0),
-        }
+    return pd.DataFrame({"rank_low": low, "rank_high": high}).assign(
+        share_first=(drawn == drawn.min(axis=1, keepdims=True)).mean(axis=0),
+        chance_top=np.nan if edges is None else (drawn <= edges[:, None]).mean(axis=0),
+        alike=(np.quantile(gap, TAILS[0], axis=0) < 0) | (gap == 0).all(axis=0),
     )
 
 
@@ -124,9 +118,7 @@ def find_hits(wait: np.ndarray, share: float = 0.05) -> Hits:
     Fewer than 1 / share packages have no hit.
     """
     n_hits = hit_count(share, len(wait))
-    if n_hits == 0:
-        return Hits(0, np.nan, np.zeros(len(wait), dtype=bool))
-    threshold = float(np.partition(wait, n_hits - 1)[n_hits - 1])
+    threshold = float(np.partition(wait, n_hits - 1)[n_hits - 1]) if n_hits else np.nan
     return Hits(n_hits, threshold, wait <= threshold)
 
 
@@ -197,15 +189,12 @@ def evaluate(
     ``wait`` its true mean wait, s; of equal predictions the lower ``price`` is first.
     """
     hits = find_hits(wait, hit_share)
-    ranking, rho = None, 0.0
+    judge, rho = partial(random_at_k, wait, hits), 0.0
     if predicted is not None:
-        ranking, rho = order(predicted, price), rank_correlation(predicted, wait)
+        judge, rho = partial(at_k, order(predicted, price), wait, hits), rank_correlation(predicted, wait)
     counted = {"n_hits": hits.n_hits, "n_hits_real": hits.n_real, "n_ranked": len(hits.is_hit)}
-    rows = []
-    for k in sorted({*ks, hits.n_hits} - {0}):
-        judged = random_at_k(wait, hits, k) if ranking is None else at_k(ranking, wait, hits, k)
-        rows.append(labels | {"k": k} | counted | judged | {"spearman": rho})
-    return pd.DataFrame(rows)
+    lengths = sorted({*ks, hits.n_hits} - {0})
+    return pd.DataFrame([labels | {"k": k} | counted | judge(k) | {"spearman": rho} for k in lengths])
 
 
 def cheapest_per_cpu(packages: pd.DataFrame) -> np.ndarray:
@@ -224,17 +213,14 @@ def evaluate_case(
 ) -> pd.DataFrame:
     """Judge models and two baselines on the packages that run every job, and by the published rule beside.
 
-    ``predictions`` are by (feature set, model) the predicted wait per package for the packages that run every job, and
-    for all packages by the published rule (the mean over the jobs that ran, whatever was left out). ``truth`` is the
-    mean wait per package, s, NaN where unknown, None: the case's own; with it, ``bought_regret_share`` is the regret of
-    the best among the first k and what the case had simulated. ``rule = "published"`` judges all packages by that rule
-    in the first place.
+    ``predictions`` are by (feature set, model) the predicted wait per package for those that run every job, and for all
+    by the published rule (the mean over the jobs that ran, whatever was left out). ``truth`` is the mean wait per
+    package, s, NaN where unknown, None: the case's own; with it, ``bought_regret_share`` is the regret of the best
+    among the first k and what the case had simulated. ``rule = "published"`` judges all packages by that rule.
 
-    Returns `evaluate`'s columns with ``workload feature_set model`` before them, and with ``published_`` before them
-    the hits and figures of the published rule. The baselines, ``random`` and ``cheapest-per-cpu``, are of feature set
-    ``none``.
+    Returns `evaluate`'s columns after ``workload feature_set model``, and the hits and figures of the published rule
+    as ``published_…``. The baselines, ``random`` and ``cheapest-per-cpu``, are of feature set ``none``.
     """
-    wider = truth is not None
     wait = case.wait if truth is None else truth
     every = np.flatnonzero(~np.isnan(wait))
     ranked = every if rule == "published" else np.flatnonzero(case.runs_all & ~np.isnan(wait))
@@ -249,7 +235,7 @@ def evaluate_case(
         beside = evaluate(all_of_them, wait[every], price[every], table["k"].tolist(), hit_share)
         published = beside.set_index("k")[["n_hits", "precision", "recall", "f1"]].reindex(table["k"])
         table = pd.concat([table, published.add_prefix("published_").reset_index(drop=True)], axis=1)
-        if wider and inner is not None:
+        if truth is not None and inner is not None:
             table["bought_regret_share"] = _bought(case, inner, wait, ranked, price, table["k"].tolist())
         tables.append(table)
     return pd.concat(tables, ignore_index=True)

@@ -25,14 +25,11 @@ from procure.files.kernels import njit
 from procure.packages.runnable import fits, request_shapes, shape_of
 from procure.schemas import REQUEST, as_logged
 
-CAUSES = ("cpus", "memory", "gpus", "gpu_type", "policy")
 WORDS = {
-    "cpus": "CPUs",
-    "memory": "memory",
-    "gpus": "GPUs",
-    "gpu_type": "the right GPU type",
+    "cpus": "CPUs", "memory": "memory", "gpus": "GPUs", "gpu_type": "the right GPU type",
     "policy": "held back by the policy",
-}
+}  # fmt: skip
+CAUSES = tuple(WORDS)
 
 
 @dataclass(frozen=True)
@@ -84,25 +81,15 @@ def find_bottleneck(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Bottleneck:
     asked = as_logged(shapes)[REQUEST[1:4]].to_numpy(dtype=np.float64)
     totals = nodes[["cpus", "mem_mb", "gpus"]].to_numpy(dtype=np.float64)
     request = shape_of(jobs, shapes)
-    seconds = np.zeros((len(moments), len(CAUSES)))
-    by_shape = np.zeros((len(shapes), len(CAUSES)))
-    changes = Changes(
-        moments,
-        _by_moment(moments, submit, request),
-        _by_moment(moments, start, request),
-        _taken(jobs, nodes, moments),
-    )
+    seconds, by_shape = (np.zeros((len(rows), len(CAUSES))) for rows in (moments, shapes))
+    comes, goes = (_by_moment(moments, when, request) for when in (submit, start))
     requests = Requests(asked, shapes["n_nodes"].to_numpy(np.int64), able, any_type)
+    changes = Changes(moments, comes, goes, _taken(jobs, nodes, moments))
     fragmented = book(changes, totals, requests, seconds, by_shape)
     cumulative = np.vstack([np.zeros(len(CAUSES)), np.cumsum(seconds, axis=0)[:-1]])
-    return Bottleneck(
-        dict(zip(CAUSES, seconds.sum(axis=0).tolist(), strict=True)),
-        fragmented,
-        moments,
-        cumulative,
-        _worst_shapes(shapes, able, by_shape),
-        int((~ran).sum()),
-    )
+    by_cause = dict(zip(CAUSES, seconds.sum(axis=0).tolist(), strict=True))
+    worst = _worst_shapes(shapes, able, by_shape)
+    return Bottleneck(by_cause, fragmented, moments, cumulative, worst, int((~ran).sum()))
 
 
 def _by_moment(moments: np.ndarray, when: np.ndarray, request: np.ndarray) -> np.ndarray:
@@ -113,11 +100,8 @@ def _by_moment(moments: np.ndarray, when: np.ndarray, request: np.ndarray) -> np
 
 
 def _worst_shapes(shapes: pd.DataFrame, able: np.ndarray, by_shape: np.ndarray) -> pd.DataFrame:
-    table = shapes.assign(
-        n_able=able.sum(axis=1),
-        waited_seconds=by_shape.sum(axis=1),
-        lacked=[CAUSES[i] for i in by_shape.argmax(axis=1)] if len(shapes) else [],
-    )
+    lacked = [CAUSES[i] for i in by_shape.argmax(axis=1)]
+    table = shapes.assign(n_able=able.sum(axis=1), waited_seconds=by_shape.sum(axis=1), lacked=lacked)
     table = table[table["waited_seconds"] > 0]
     return table.sort_values("waited_seconds", ascending=False, kind="stable", ignore_index=True)
 
@@ -135,7 +119,7 @@ def _taken(jobs: pd.DataFrame, nodes: pd.DataFrame, moments: np.ndarray) -> np.n
     return np.column_stack([at, np.tile(node, 2), np.concatenate([took, -took])])[by_moment]
 
 
-N_CAUSES = 5
+N_CAUSES = len(CAUSES)
 GPU_TYPE, POLICY = 3, 4
 """Columns of the causes; before these, CPUs, memory and GPUs."""
 

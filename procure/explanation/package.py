@@ -36,10 +36,9 @@ class PackageExplanation:
     """What explains the wait on one package.
 
     ``counts`` is what is bought, ``totals`` its CPUs, GB, GPUs and nodes; ``waits`` has a row per workload: ``workload
-    mean_wait_time jobs_left_out simulated_before``, and ``wait`` is the mean over all jobs that ran, s. The model
-    predicts ``typical_seconds`` for a typical package and ``predicted_seconds`` for this one, NaN without a model: the
-    typical wait × all ``factors``, ``about feature value factor``, strongest first. ``bottlenecks`` says by replayed
-    workload what waiting jobs lacked; ``marginal`` is from `marginal_values`.
+    mean_wait_time jobs_left_out simulated_before``, ``wait`` is the mean over all jobs that ran, s. The model predicts
+    ``typical_seconds`` for a typical package and, for this one, ``predicted_seconds``, NaN without a model: typical ×
+    all ``factors``, ``about feature value factor``, strongest first. ``bottlenecks``: by replayed workload.
     """
 
     package_id: str
@@ -78,27 +77,18 @@ def explain_package(
     = no model); the schedules of the ``replayed`` workloads are looked at. ``marginal``: one more node of each type is
     simulated.
     """
-    plan = results.plan
-    name = package_ids(counts[None, :], plan.types)[0]
+    types, name = results.plan.types, package_ids(counts[None, :], results.plan.types)[0]
     row = int(np.flatnonzero((whole.packages["package_id"] == name).to_numpy())[0])
-    package = whole.packages.iloc[row]
-    waits = _waits(results, row)
+    package, waits = whole.packages.iloc[row], _waits(results, row)
     ran = np.array([[case.weight * case.n_ran[row]] for case in results.cases])
-    typical, prediction, factors = _factors(results, whole, predicted, row)
-    return PackageExplanation(
-        name,
-        {kind: int(n) for kind, n in zip(plan.types, counts, strict=True) if n},
-        float(package["price_usd"]),
-        {total: float(package[f"total_{total}"]) for total in ("cpus", "mem_gb", "gpus")}
-        | {"nodes": float(counts.sum())},
-        waits,
-        float(pooled_mean(waits[["mean_wait_time"]].to_numpy(dtype="float64"), ran)[0]),
-        typical,
-        prediction,
-        factors,
-        {workload: replay(results, counts, workload) for workload in replayed},
-        marginal_values(results, counts) if marginal else pd.DataFrame(),
-    )
+    wait = float(pooled_mean(waits[["mean_wait_time"]].to_numpy(dtype="float64"), ran)[0])
+    bought = {kind: int(n) for kind, n in zip(types, counts, strict=True) if n}
+    totals = {total: float(package[f"total_{total}"]) for total in ("cpus", "mem_gb", "gpus")}
+    totals["nodes"] = float(counts.sum())
+    factors = _factors(results, whole, predicted, row)
+    lacked = {workload: replay(results, counts, workload) for workload in replayed}
+    values = marginal_values(results, counts) if marginal else pd.DataFrame()
+    return PackageExplanation(name, bought, float(package["price_usd"]), totals, waits, wait, *factors, lacked, values)
 
 
 def longest_waiting(cases: Sequence[WorkloadWaits]) -> str:
@@ -127,21 +117,18 @@ def _factors(
     empty = pd.DataFrame({"about": [], "feature": [], "value": [], "factor": []})
     if predicted is None:
         return float("nan"), float("nan"), empty
-    plan = results.plan
-    x = features(whole.packages.iloc[[row]], plan.quotes, plan.study.model.feature_set)
+    x = features(whole.packages.iloc[[row]], results.plan.quotes, results.plan.study.model.feature_set)
     typical, factors = predicted.model.contributions(x)
-    table = pd.DataFrame({"feature": x.columns, "value": x.iloc[0].to_numpy(), "factor": factors[0]})
-    table.insert(0, "about", [about(name) for name in table["feature"]])
-    strongest = np.argsort(-np.abs(np.log(table["factor"].to_numpy())), kind="stable")
-    return typical, typical * float(factors[0].prod()), table.iloc[strongest].reset_index(drop=True)
+    table = pd.DataFrame({"about": [about(name) for name in x], "feature": x.columns, "value": x.iloc[0].to_numpy()})
+    table = table.assign(factor=factors[0]).iloc[np.argsort(-np.abs(np.log(factors[0])), kind="stable")]
+    return typical, typical * float(factors[0].prod()), table.reset_index(drop=True)
 
 
 def about(feature: str) -> str:
     """Return what a feature measures, in words."""
-    if feature.startswith("type:"):
-        return f"how many {feature.removeprefix('type:')}"
-    if feature.startswith("category:"):
-        return f"what the {feature.split(':')[1]} nodes hold"
+    kind, _, name = feature.partition(":")
+    if name:
+        return f"how many {name}" if kind == "type" else f"what the {name.split(':')[0]} nodes hold"
     return next((words for words, begins in CONTENTS if feature.startswith(begins)), feature)
 
 
@@ -168,20 +155,13 @@ def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
     usd = (cents[1:] - cents[0]) / 100
     saved = wait[0] - wait[1:]
     offer = build_constraints(plan.quotes, rules)
-    table = pd.DataFrame(
-        {
-            "type": plan.types,
-            "usd": usd,
-            "mean_wait_time": wait[1:],
-            "saved_seconds": saved,
-            "saved_per_1000_usd": np.where(usd > 0, saved / np.where(usd > 0, usd, 1) * 1000, np.nan),
-            "more_jobs": left_out[0] - left_out[1:],
-            "allowed": offer.admits(tried[1:]),
-            "beyond_usd": np.maximum(cents[1:] - offer.limits[0], 0) / 100,
-        }
+    table = pd.DataFrame({"type": plan.types, "usd": usd, "mean_wait_time": wait[1:], "saved_seconds": saved}).assign(
+        saved_per_1000_usd=np.where(usd > 0, saved / np.where(usd > 0, usd, 1) * 1000, np.nan),
+        more_jobs=left_out[0] - left_out[1:],
+        allowed=offer.admits(tried[1:]),
+        beyond_usd=np.maximum(cents[1:] - offer.limits[0], 0) / 100,
     )
-    best = np.argsort(-table["saved_per_1000_usd"].to_numpy(), kind="stable")
-    return table.iloc[best].reset_index(drop=True)
+    return table.sort_values("saved_per_1000_usd", ascending=False, kind="stable", ignore_index=True)
 
 
 _STRONGEST = 5
@@ -293,8 +273,7 @@ def _waited_for(workload: str, bottleneck: Bottleneck) -> str:
     shares = sorted(((bottleneck.share(cause), WORDS[cause]) for cause in bottleneck.seconds), reverse=True)
     parts = ", ".join(f"{share:.0%} {word}" for share, word in shares if share >= 0.005)
     text = f"what jobs of workload {workload} waited for, by waiting time: {parts}"
-    fragmented = bottleneck.fragmented_seconds / total
-    if fragmented >= 0.005:
+    if (fragmented := bottleneck.fragmented_seconds / total) >= 0.005:
         text += f"; for {fragmented:.0%} of it enough was free in total, but on no single node"
     for top in bottleneck.shapes.head(1).to_dict(orient="records"):
         text += (

@@ -73,11 +73,9 @@ def make_case(
 def simulated_values(
     distinct: pd.DataFrame, results: pd.DataFrame, workload: str, policy: str, column: str = "mean_wait_time"
 ) -> np.ndarray:
-    """Return a result column per distinct package, NaN where there is no run of it that succeeded.
-
-    Parameters and errors as for `make_case`.
-    """
-    rows = results[(results["workload"] == workload) & (results["policy"] == policy) & (results["status"] == "ok")]
+    """Return a result column per distinct package, NaN where no run of it succeeded; else as `make_case`."""
+    every = results[(results["workload"] == workload) & (results["policy"] == policy)]
+    rows = every[every["status"] == "ok"]
     waits = rows.drop_duplicates("package_id", keep="last").set_index("package_id")[column]
     row_of = pd.Index(distinct["package_id"])
     unknown = waits.index.difference(row_of)
@@ -87,13 +85,10 @@ def simulated_values(
             "the study's packages; the results are of other quotes or another budget"
         )
     if waits.empty:
-        failed = results[(results["workload"] == workload) & (results["policy"] == policy)]
-        if len(failed):
-            raise TableError(
-                f"workload {workload} under {policy}: all {len(failed):,} runs failed; the first: "
-                f"{failed['package_id'].iloc[0]}: {failed['reason'].iloc[0]}"
-            )
-        raise TableError(f"workload {workload} under {policy}: no package was simulated; run: procure sweep")
+        why = "no package was simulated; run: procure sweep"
+        for one in every.head(1).itertuples():
+            why = f"all {len(every):,} runs failed; the first: {one.package_id}: {one.reason}"
+        raise TableError(f"workload {workload} under {policy}: {why}")
     return waits.reindex(row_of).to_numpy(dtype="float64", na_value=np.nan)
 
 
@@ -104,18 +99,10 @@ def pool_workloads(cases: Sequence[WorkloadWaits]) -> WorkloadWaits:
     """
     if len(cases) == 1:
         return cases[0]
-    return WorkloadWaits(
-        " + ".join(case.name for case in cases),
-        cases[0].packages,
-        np.sum([case.left_out for case in cases], axis=0),
-        pooled_mean(
-            np.array([case.wait for case in cases]),
-            np.array([case.n_ran for case in cases]),
-            np.array([case.weight for case in cases]),
-        ),
-        sum(case.n_jobs for case in cases),
-        cases[0].column,
-    )
+    waits, ran, weights = (np.array([getattr(case, name) for case in cases]) for name in ("wait", "n_ran", "weight"))
+    left_out = np.sum([case.left_out for case in cases], axis=0)
+    name, n_jobs = " + ".join(case.name for case in cases), sum(case.n_jobs for case in cases)
+    return WorkloadWaits(name, cases[0].packages, left_out, pooled_mean(waits, ran, weights), n_jobs, cases[0].column)
 
 
 FEATURE_SETS = ("composition", "totals")
@@ -197,14 +184,10 @@ def backlog_waits(
 
 def _inflow(jobs: pd.DataFrame, chosen: np.ndarray, slot: np.ndarray, n_slots: int) -> np.ndarray:
     """Return the work of the chosen jobs, resource × seconds, float64[resources, slots]."""
-    jobs = as_logged(jobs)
-    seconds = (jobs["run_time"] * jobs["n_nodes"]).to_numpy(dtype="float64")[chosen]
-    return np.array(
-        [
-            np.bincount(slot[chosen], jobs[asked].to_numpy(dtype="float64")[chosen] * seconds, n_slots)
-            for asked in _RESOURCES.values()
-        ]
-    )
+    jobs = as_logged(jobs)[chosen]
+    seconds = (jobs["run_time"] * jobs["n_nodes"]).to_numpy(dtype="float64")
+    asked = (jobs[name].to_numpy(dtype="float64") for name in _RESOURCES.values())
+    return np.array([np.bincount(slot[chosen], one * seconds, n_slots) for one in asked])
 
 
 @njit(cache=True, error_model="numpy")

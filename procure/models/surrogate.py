@@ -6,7 +6,7 @@ import hashlib
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -179,8 +179,7 @@ class ConformalErrors:
     def groups(self) -> tuple[np.ndarray, list[np.ndarray]]:
         """Inner borders between groups of predicted wait, s, and the sorted ratios of each group."""
         ranked, last, cuts = np.sort(self.at), 0, []
-        for share in BORDERS:
-            cut = int(share * len(ranked))
+        for cut in (int(share * len(ranked)) for share in BORDERS):
             if min(cut - last, len(ranked) - cut) >= FEWEST_PER_GROUP:
                 last = cut
                 cuts.append(cut)
@@ -237,16 +236,10 @@ class Predicted:
 
 def fold_of(n: int, folds: int, seed: int) -> np.ndarray:
     """Assign n rows to folds of equal size (±1) at random."""
-    dealt = np.arange(n) % folds
-    return np.random.default_rng(seed).permutation(dealt)
+    return np.random.default_rng(seed).permutation(np.arange(n) % folds)
 
 
-def predict_packages(
-    x: pd.DataFrame | np.ndarray,
-    wait: np.ndarray,
-    folds: int = 5,
-    seed: int = 1,
-) -> Predicted:
+def predict_packages(x: pd.DataFrame | np.ndarray, wait: np.ndarray, folds: int = 5, seed: int = 1) -> Predicted:
     """Cross-validate a surrogate on the simulated packages and predict all.
 
     ``x`` are the `features` of all packages, ``wait`` simulated mean waits, s, NaN elsewhere; errors, folds and seed as
@@ -284,16 +277,11 @@ def cross_validate(x: np.ndarray, wait: np.ndarray, folds: int = 5, seed: int = 
             predicted[held], constant[held] = next(models).predict(x[held]), wait[~held].mean()
             rows.append((fold + 1, int((~held).sum()), int(held.sum()), rmse(wait[held], predicted[held])))
         model = next(models)
-    errors = (wait + 1) / (predicted + 1)
-    ascending = np.argsort(errors, kind="stable")
-    return Predicted(
-        predicted,
-        model,
-        pd.DataFrame(rows, columns=["fold", "n_fitted", "n_held_out", "rmse_seconds"]),
-        rmse(wait, predicted),
-        rmse(wait, constant),
-        ConformalErrors(predicted[ascending], errors[ascending]),
-    )
+    ratio = (wait + 1) / (predicted + 1)
+    ascending = np.argsort(ratio, kind="stable")
+    errors = ConformalErrors(predicted[ascending], ratio[ascending])
+    table = pd.DataFrame(rows, columns=["fold", "n_fitted", "n_held_out", "rmse_seconds"])
+    return Predicted(predicted, model, table, rmse(wait, predicted), rmse(wait, constant), errors)
 
 
 def _of_all(found: Predicted, x: np.ndarray, known: np.ndarray) -> Predicted:
@@ -339,15 +327,9 @@ def learn(
     settings = f"{feature_set}.xgboost.{folds}.{seed}"
     what = case.name if case.column == "mean_wait_time" else f"{case.name} {case.column}"
     name = hashlib.sha256(f"{what} {settings} {among.all()}".encode()).hexdigest()[:8]
-    found = keep(
-        folder,
-        f"xgboost.{feature_set}.{name}",
-        [settings, x[known], wait[known]],
-        lambda: cross_validate(x[known], wait[known], folds, seed),
-        _archive,
-        _predicted,
-        SCHEMA,
-    )
+    name, inputs = f"xgboost.{feature_set}.{name}", [settings, x[known], wait[known]]
+    made = partial(cross_validate, x[known], wait[known], folds, seed)
+    found = keep(folder, name, inputs, made, _archive, _predicted, SCHEMA)
     predicted = np.full(len(among), np.nan)
     predicted[among] = _of_all(found, x, known).wait
     return replace(found, wait=predicted)

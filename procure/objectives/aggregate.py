@@ -121,10 +121,8 @@ def regrets(waits: np.ndarray, best: np.ndarray | None = None) -> np.ndarray:
 def _cvar(waits: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:
     order = np.argsort(-np.where(weight > 0, waits, -np.inf), axis=0, kind="stable")
     value = np.take_along_axis(np.where(weight > 0, waits, 0.0), order, axis=0)
-    given = np.take_along_axis(weight, order, axis=0)
-    limit = share * weight.sum(axis=0)
-    before = np.cumsum(given, axis=0) - given
-    used = np.clip(limit - before, 0.0, given)
+    given, limit = np.take_along_axis(weight, order, axis=0), share * weight.sum(axis=0)
+    used = np.clip(limit - (np.cumsum(given, axis=0) - given), 0.0, given)
     unknown = (np.isnan(waits) & (weight > 0)).any(axis=0)
     found = np.where(used > 0, used * value, 0.0).sum(axis=0) / np.where(limit > 0, limit, 1.0)
     return np.where(unknown, np.nan, found)

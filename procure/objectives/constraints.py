@@ -48,47 +48,35 @@ class Quantity:
         return next((self.column.removesuffix(end) for end in ends if self.column.endswith(end)), None)
 
 
-def _result(name: str, column: str, unit: str, meaning: str, how: str = "mean") -> Quantity:
-    return Quantity(name, column, "result", unit, meaning, how)
-
-
 def quantities_of_class(name: str) -> tuple[Quantity, ...]:
     """Return the objectives of one class of jobs: ``NAME-wait``, ``NAME-p95-wait``, ``NAME-share-over-1h``."""
-    return (
-        _result(f"{name}-wait", f"{name}_mean_wait_time", "s", f"mean wait of the class {name}"),
-        _result(f"{name}-p95-wait", f"{name}_p95_wait_time", "s", f"95th percentile of the wait of the class {name}"),
-        _result(f"{name}-share-over-1h", f"{name}_share_over_1h", "share", f"share of the class {name} over an hour"),
+    return tuple(
+        Quantity(f"{name}{end}", f"{name}_{figure}", "result", unit, meaning.format(name))
+        for end, (figure, unit, meaning) in _OF_CLASS.items()
     )
 
 
 REMOVED = dict.fromkeys(("rank", "rank-by-class"), "it chose no better than mean-wait on the past; use that")
-_OF_CLASS = ("-wait", "-p95-wait", "-share-over-1h")
-
-OBJECTIVES: dict[str, Quantity] = {
-    one.name: one
-    for one in (
-        *(
-            _result(one.objective, one.name, one.unit, one.goal or one.meaning, "max" if one.how == "max" else "mean")
-            for one in METRICS
-            if one.objective
-        ),
-        _result("worst-day", "mean_wait_time", "s", "mean wait on the workload where it is longest", "worst"),
-        _result("cvar", "mean_wait_time", "s", "mean wait over the worst share of the workloads", "cvar"),
-        _result("regret-max", "mean_wait_time", "share",
-                "largest over the workloads of (wait − the best there)/max(the best there, 60 s)", "regret-max"),
-        *(one for name in CLASSES for one in quantities_of_class(name)),
-        Quantity("price", "price_usd", "package", "US$", "purchase price"),
-        *(
-            Quantity(name, column, "cost", unit, meaning)
-            for name, column, unit, meaning in (
-                ("tco", "tco_usd", "US$", "total cost of ownership over the study's years"),
-                ("cost-per-job", "usd_per_job", "US$/job", "total cost of ownership per job"),
-                ("cost-per-core-hour", "usd_per_core_hour", "US$/core-hour", "total cost per core-hour used"),
-                ("energy", "energy_kwh_per_year", "kWh/year", "energy, cooling included"),
-            )
-        ),
-    )
-}  # fmt: skip
+_OF_CLASS = {
+    "-wait": ("mean_wait_time", "s", "mean wait of the class {}"),
+    "-p95-wait": ("p95_wait_time", "s", "95th percentile of the wait of the class {}"),
+    "-share-over-1h": ("share_over_1h", "share", "share of the class {} over an hour"),
+}
+_REGRET = "largest over the workloads of (wait − the best there)/max(the best there, 60 s)"
+_EVERY = [
+    *(Quantity(one.objective, one.name, "result", one.unit, one.goal or one.meaning,
+               "max" if one.how == "max" else "mean") for one in METRICS if one.objective),
+    Quantity("worst-day", "mean_wait_time", "result", "s", "mean wait on the workload where it is longest", "worst"),
+    Quantity("cvar", "mean_wait_time", "result", "s", "mean wait over the worst share of the workloads", "cvar"),
+    Quantity("regret-max", "mean_wait_time", "result", "share", _REGRET, "regret-max"),
+    *(one for name in CLASSES for one in quantities_of_class(name)),
+    Quantity("price", "price_usd", "package", "US$", "purchase price"),
+    Quantity("tco", "tco_usd", "cost", "US$", "total cost of ownership over the study's years"),
+    Quantity("cost-per-job", "usd_per_job", "cost", "US$/job", "total cost of ownership per job"),
+    Quantity("cost-per-core-hour", "usd_per_core_hour", "cost", "US$/core-hour", "total cost per core-hour used"),
+    Quantity("energy", "energy_kwh_per_year", "cost", "kWh/year", "energy, cooling included"),
+]  # fmt: skip
+OBJECTIVES = {one.name: one for one in _EVERY}
 """By name, in the order in which help shows them; less is better for each."""
 MEAN_WAIT = OBJECTIVES["mean-wait"]
 SHORT = {"wait": "mean-wait", "cost": "tco"}
@@ -200,20 +188,16 @@ def quantities(types: Iterable[str] = (), classes: Iterable[str] = ()) -> dict[s
             found.setdefault(objective.column, objective)
             found.setdefault(objective.column.removesuffix("_time"), objective)
     found |= {short: OBJECTIVES[name] for short, name in SHORT.items()}
-    for column in PACKAGE.columns:
-        if column.dtype in ("int", "float"):
-            unit = column.unit.split(" =")[0]
-            found[column.name] = Quantity(column.name, column.name, "package", unit, column.meaning)
-    for name, unit, meaning in (
-        ("total_nodes", "nodes", "nodes of all types"),
-        ("jobs_left_out", "jobs", "jobs that the package cannot run"),
-    ):
-        found[name] = Quantity(name, name, "package", unit, meaning)
-    for name, unit in (COST_UNITS | {"power_w": "W"}).items():
-        found[name] = Quantity(name, name, "cost", unit, "from the quotes and the study's [costs]")
-    for name in types:
-        found[name] = Quantity(name, name, "package", "nodes", "nodes of this type")
-    return found
+    numbers = [one for one in PACKAGE.columns if one.dtype in ("int", "float")]
+    costs, paid = COST_UNITS | {"power_w": "W"}, "from the quotes and the study's [costs]"
+    fixed = [
+        *((one.name, "package", one.unit.split(" =")[0], one.meaning) for one in numbers),
+        ("total_nodes", "package", "nodes", "nodes of all types"),
+        ("jobs_left_out", "package", "jobs", "jobs that the package cannot run"),
+        *((name, "cost", unit, paid) for name, unit in costs.items()),
+        *((name, "package", "nodes", "nodes of this type") for name in types),
+    ]
+    return found | {name: Quantity(name, name, source, unit, meaning) for name, source, unit, meaning in fixed}
 
 
 def parse(text: str, known: Mapping[str, Quantity] | None = None) -> Constraint:
@@ -264,18 +248,15 @@ def _amount(text: str, of: Quantity, currency: str | None, digits: str, unit: st
 def parse_all(texts: Sequence[str], known: Mapping[str, Quantity]) -> list[Constraint]:
     """Read constraints, and refuse those that contradict each other whatever the packages are."""
     found = [parse(text, known) for text in texts]
-    lines = contradictions(found)
-    if lines:
+    if lines := contradictions(found):
         raise TableError("the constraints cannot be satisfied by any package: " + "; ".join(lines))
     return found
 
 
 def price_bound(constraints: Iterable[Constraint]) -> float | None:
     """Return what a package may cost at most, US$; None where that is not bounded."""
-    cent = {"<": 0.01}
-    bounds = [one.value - cent.get(one.op, 0.0) for one in constraints
-              if one.of.column == "price_usd" and one.op[0] != ">"]  # fmt: skip
-    return min(bounds, default=None)
+    bounds = (one for one in constraints if one.of.column == "price_usd" and one.op[0] != ">")
+    return min((one.value - 0.01 * (one.op == "<") for one in bounds), default=None)
 
 
 def contradictions(constraints: Sequence[Constraint]) -> list[str]:

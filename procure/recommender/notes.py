@@ -74,22 +74,17 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
          for line in waiting_for_others(each, results.policy.startswith("slurm"))]),
         (plan.existing is not None and len(plan.existing), lambda: _about_existing(results)),
     ]  # fmt: skip
-    found: list[str] = []
-    for said in (what() if callable(what) else what for applies, what in rows if applies):
-        found += [said] if isinstance(said, str) else said
-    return found
+    said = (what() if callable(what) else what for applies, what in rows if applies)
+    return [line for one in said for line in ([one] if isinstance(one, str) else one)]
 
 
 def _about_swaps(done: Recommendation) -> str:
     """Say how many swaps were tried, and what came of it."""
     swaps, of = done.exchanged or {}, done.criteria.objective
+    value, before = (with_unit(swaps[name], of.unit) for name in ("value", "before"))
+    lead = f"the lead changed {counted(swaps['n_better'], 'time')}, {of.name} {value} instead of {before}"
     tried = f"tried {counted(swaps['n_packages'], 'single swap')} of node types around the first package"
-    if swaps["instead_of"] is None:
-        return f"{tried}; none is better"
-    return (
-        f"{tried}; the lead changed {counted(swaps['n_better'], 'time')}, {of.name} "
-        f"{with_unit(swaps['value'], of.unit)} instead of {with_unit(swaps['before'], of.unit)}"
-    )
+    return f"{tried}; {'none is better' if swaps['instead_of'] is None else lead}"
 
 
 def _coverage(done: Recommendation, n_before: int, n_searched: int, left: pd.Series) -> str:
@@ -123,7 +118,7 @@ def _about_criteria(values: PackageValues, criteria: Criteria) -> list[str]:
 
 def _meaning(of: Quantity, values: PackageValues, unbounded: bool) -> str:
     """Say what an objective or an axis is; ``unbounded``: nothing that is asked for depends on waits."""
-    text = f"{of.name}" + (f" ({of.unit})" if of.unit else "") + f": {of.meaning}"
+    text = of.name + (f" ({of.unit})" if of.unit else "") + f": {of.meaning}"
     text += f", here {values.cvar_share:.0%} of them by weight" if of.how == "cvar" else ""
     if of.source != "result":
         text += "; known for every package without simulation"
@@ -190,14 +185,14 @@ def left_out_by_all(results: StudyResults) -> int:
 
 def _lost(results: StudyResults) -> pd.DataFrame:
     """Return the requests, see `request_shapes`, that not even the most of each type that a package holds can run."""
-    plan, lost = results.plan, list[pd.DataFrame]()
+    plan, lost = results.plan, [pd.DataFrame({"n_jobs": []})]
     most = pd.DataFrame([count_matrix(plan.packages, plan.quotes).max(axis=0)], columns=plan.types)
     for case in results.cases:
         jobs, shapes = plan.workloads[case.name], request_shapes(plan.workloads[case.name])
         for i in range(len(shapes)):
             one = jobs.head(1).assign(**{str(name): shapes[name].iloc[i] for name in shapes if name != "n_jobs"})
             lost += [shapes.iloc[[i]]] if jobs_left_out(most, plan.quotes, one, plan.existing)[0] else []
-    return pd.concat(lost, ignore_index=True) if lost else pd.DataFrame({"n_jobs": []})
+    return pd.concat(lost[1:] or lost, ignore_index=True)
 
 
 def _none_able(results: StudyResults) -> str:

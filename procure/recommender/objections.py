@@ -54,7 +54,7 @@ def objections(done: Recommendation) -> list[Objection]:
 
 def _made_up(done: Recommendation) -> str | None:
     names, jobs = done.results.plan.study.made_up, done.results.plan.workloads
-    n = sum(len(jobs[name]) for name in names if name in jobs)
+    n = sum(len(jobs[name]) for name in {*names} & {*jobs})
     return f"{counted(n, 'job')} of {listed(names)} are made up, so no figure is of your own system" if names else None
 
 
@@ -119,12 +119,11 @@ def _costly_bounds(done: Recommendation) -> list[tuple[float, str]]:
     alike = values.simulated & (values.whole.left_out <= values.whole.left_out[row])
     keeps = [one.holds(values.value(one.of)[0]) for one in done.criteria.constraints] if values.simulated[row] else []
     found = []
-    for place in range(len(keeps)):
+    for place, bound in enumerate(done.criteria.constraints if keeps else ()):
         able = np.logical_and.reduce([alike, *keeps[:place], *keeps[place + 1 :]])
         best = float(wait[able].min()) if able.any() else np.inf
         if wait[row] - best > COSTLY * wait[row] and wait[row] - best >= NOTHING:
-            bound = done.criteria.constraints[place].text
-            text = f"Without the bound {bound} jobs wait {duration(best)}, not {duration(wait[row])}"
+            text = f"Without the bound {bound.text} jobs wait {duration(best)}, not {duration(wait[row])}"
             found.append(((wait[row] - best) / wait[row], text))
     return found
 
@@ -193,11 +192,8 @@ def _unknown(done: Recommendation) -> str | None:
     spread = bool(len(nodes)) and (nodes["cpus_per_node"] == 1).all() and (nodes["n_nodes"] > 1).any()
     what = {"asks for memory": as_logged(jobs)["mem_mb_per_node"], "has a time limit": jobs["requested_time"]}
     known = {name: int((values > 0).sum()) for name, values in what.items()}
-    said = [
-        f"{f'only {n:,}' if n else 'none'} of the {len(jobs):,} jobs {name}"
-        for name, n in known.items()
-        if n < FEW_TOLD * len(jobs)
-    ]
+    few = {name: n for name, n in known.items() if n < FEW_TOLD * len(jobs)}
+    said = [f"{f'only {n:,}' if n else 'none'} of the {len(jobs):,} jobs {name}" for name, n in few.items()]
     said += ["how processors stood on nodes is not known, and each counts as a node"] if spread else []
     return joined(said)[:1].upper() + joined(said)[1:] if said else None
 

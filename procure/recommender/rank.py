@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from procure.objectives import objective, objectives_of
 from procure.objectives.aggregate import REGRET_FLOOR, best_first, front, knee
 from procure.objectives.constraints import explain
 from procure.progress import silent
-from procure.recommender.values import MEAN_WAIT, Criteria, Learn, PackageValues, Simulate
-from procure.schemas import COST_UNITS, PACKAGE
+from procure.recommender.values import MEAN_WAIT, Criteria, Learn, PackageValues, Simulate, n_nodes
+from procure.schemas import COST_UNITS
 from procure.study.rules import MOST_RUN_WHOLE, MOST_WITHOUT_MODEL, can_learn, runs_of
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, few_simulated
 from procure.sweep.trial import simulate_once
@@ -50,7 +51,6 @@ def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
 
 def simulator(results: StudyResults, columns: Sequence[str], failures: list[str]) -> Simulate:
     """Return a function that simulates packages under the study; why a run failed is added to ``failures``."""
-
     names = results.plan.metric_names
 
     def simulate(rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -80,8 +80,7 @@ def learn_values(
     """Predict what is needed of packages that were not simulated; where no model is to be had, simulate a short list.
 
     There is none where too few were simulated to learn from, or where a model is no better than a constant. Models
-    learn from the sweep's sample, as long as that is large enough; what searches have simulated is
-    entered after that.
+    learn from the sweep's sample, as long as that is large enough; what searches have simulated comes after that.
     """
     widen(values, results, criteria)
     folds, every, columns = results.plan.study.model.folds, np.arange(len(values.packages)), list(values.results)
@@ -111,12 +110,11 @@ def learn_values(
 def searched_values(results: StudyResults, columns: Sequence[str]) -> dict[str, np.ndarray]:
     """Return what the study's searches have simulated, float64[workloads, packages] by column, NaN elsewhere."""
     ids = results.cases[0].packages["package_id"]
-    found = {column: np.full((len(results.cases), len(ids)), np.nan) for column in columns}
-    for i, case in enumerate(results.cases if len(results.searched) else []):
-        rows = results.searched[results.searched["workload"] == case.name].set_index("package_id").reindex(ids)
-        for column in columns:
-            found[column][i] = rows[column].to_numpy(dtype="float64")
-    return found
+    if not len(results.searched):
+        return {column: np.full((len(results.cases), len(ids)), np.nan) for column in columns}
+    groups = [results.searched[results.searched["workload"] == case.name] for case in results.cases]
+    tables = [rows.set_index("package_id").reindex(ids) for rows in groups]
+    return {column: np.array([one[column].to_numpy(dtype="float64") for one in tables]) for column in columns}
 
 
 def learner(results: StudyResults, rule: str = RUNS_ALL) -> Learn:
@@ -124,11 +122,10 @@ def learner(results: StudyResults, rule: str = RUNS_ALL) -> Learn:
 
     def learn(case: WorkloadWaits) -> tuple[Predicted | None, np.ndarray] | None:
         able = case.left_out == case.left_out.min() if rule == RUNS_ALL else case.left_out >= 0
-        predicted = None
-        if (able & ~case.simulated).any():
-            predicted = results.learn_if_possible(case, rule=rule)
-            if predicted is None:
-                return None
+        needed = bool((able & ~case.simulated).any())
+        predicted = results.learn_if_possible(case, rule=rule) if needed else None
+        if needed and predicted is None:
+            return None
         guess = np.full(len(case.wait), np.nan) if predicted is None else predicted.wait
         if rule == RUNS_ALL:
             guess = _predict_rest(results, case, predicted.model if predicted else None, guess)
@@ -146,15 +143,10 @@ def _predict_rest(results: StudyResults, case: WorkloadWaits, like: Surrogate | 
     asked = results.plan.study.model
     made = Surrogate(like.seed, like.profile_) if like else Surrogate(asked.seed)
     x, wait, filled = results.features[learnt], case.wait[learnt], guess.copy()
-    model = keep(
-        results.kept,
-        f"others.{file_name(f'{case.name} {case.column}')}",
-        [made.seed, made.profile, asked.feature_set, x, wait],
-        lambda: made.fit(x, wait),
-        Surrogate.archive,
-        lambda archive: from_archive(archive, "what was kept"),
-        SCHEMA,
-    )
+    name, inputs = file_name(f"{case.name} {case.column}"), [made.seed, made.profile, asked.feature_set, x, wait]
+    read = partial(from_archive, source="what was kept")
+    fit = partial(made.fit, x, wait)
+    model = keep(results.kept, f"others.{name}", inputs, fit, Surrogate.archive, read, SCHEMA)
     filled[unknown] = model.predict(results.features[unknown])
     return filled
 
@@ -187,14 +179,10 @@ def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_AL
     able = values.whole.runs_all
     if not (ok & able if rule == RUNS_ALL and able.any() else ok).any():
         raise TableError(_nothing(values, criteria, rule))
-    columns: dict[str, np.ndarray] = {
-        "package_id": values.packages["package_id"].to_numpy(),
-        "price_usd": values.price,
-        "mean_wait_time": values.value(MEAN_WAIT)[0],
-    }
+    columns: dict[str, np.ndarray] = {"package_id": values.packages["package_id"].to_numpy(), "price_usd": values.price}
+    columns["mean_wait_time"] = values.value(MEAN_WAIT)[0]
     columns["low_wait_time"], columns["high_wait_time"] = values.interval(MEAN_WAIT)
-    columns |= {"simulated": values.simulated, "simulated_now": values.now}
-    columns["jobs_left_out"] = values.whole.left_out
+    columns |= {"simulated": values.simulated, "simulated_now": values.now, "jobs_left_out": values.whole.left_out}
     if criteria != Criteria():
         columns["satisfies"] = ok
         figures = {"objective_value": criteria.objective} | {one.of.name: one.of for one in criteria.constraints}
@@ -245,9 +233,8 @@ def find_front(values: PackageValues, criteria: Criteria) -> pd.DataFrame:
     order = np.lexsort((rows, *points.T[::-1]))
     rows, points = rows[order], points[order]
     table = pd.DataFrame({"package_id": values.packages["package_id"].to_numpy()[rows]})
-    table = table.assign(**{axis.name: points[:, i] for i, axis in enumerate(axes)})
-    table = table.assign(price_usd=values.price[rows], simulated=values.simulated[rows])
-    return table.assign(knee=np.arange(len(rows)) == knee(points), row=rows)
+    table = table.assign(**{axis.name: points[:, i] for i, axis in enumerate(axes)}, price_usd=values.price[rows])
+    return table.assign(simulated=values.simulated[rows], knee=np.arange(len(rows)) == knee(points), row=rows)
 
 
 def eligible(values: PackageValues, criteria: Criteria) -> np.ndarray:
@@ -370,9 +357,8 @@ def _predicted(waits: np.ndarray, packages: pd.DataFrame, known: np.ndarray, row
     best, others = by_mean[: MOST_LEARNT // 2], by_mean[MOST_LEARNT // 2 :]
     learnt = np.concatenate([best, others[:: 1 + 2 * len(others) // MOST_LEARNT]])
     some_packages = packages.iloc[np.union1d(known, rows)]
-    n_nodes = some_packages.drop(columns=PACKAGE.names, errors="ignore").to_numpy(dtype="float64").sum(axis=1)
     totals = some_packages[["total_cpus", "total_mem_gb", "total_gpus"]].to_numpy(dtype="float64")
-    x = np.log1p(np.column_stack([n_nodes, totals]))
+    x = np.log1p(np.column_stack([n_nodes(some_packages), totals]))
     x = pd.DataFrame((x - x.mean(axis=0)) / np.maximum(x.std(axis=0), 1e-9), some_packages.index)
     log = np.log(np.maximum(waits[np.ix_(some, learnt)], REGRET_FLOOR)).T
     model = GaussianProcessRegressor(RBF(REACH), alpha=NOISE, optimizer=None)

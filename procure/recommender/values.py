@@ -80,10 +80,7 @@ def criteria_of(
 
 
 Learn = Callable[[WorkloadWaits], tuple[Predicted | None, np.ndarray] | None]
-"""From a case to a cross-validated model, if one was needed, and a predicted value per package, NaN where there
-is none; None = too few were simulated."""
-
-
+"""From a case to a model, if one was needed, and a prediction per package, or NaN; None = too few were simulated."""
 Simulate = Callable[[np.ndarray], dict[str, np.ndarray]]
 """From rows of packages to simulated values by result column, float64[workloads, rows]; NaN where a run failed."""
 
@@ -114,9 +111,8 @@ class PackageValues:
     predicted, None = nothing ever is. ``models`` is what `learn` has fitted; ``now`` which packages `confirm` has
     simulated, and ``failed`` of which a run failed, bool[packages].
 
-    The range of a prediction comes from the errors that its model makes out of fold. A value of single workloads, such
-    as the worst day's, has a model for each; their out-of-fold predictions are pooled as the simulated values are, and
-    the errors of the pooled value are what its range comes from.
+    The range of a prediction comes from the errors of its model out of fold. A value of single workloads, such as the
+    worst day's, has a model for each; their out-of-fold predictions are pooled as the simulated values are.
     """
 
     cases: Sequence[WorkloadWaits]
@@ -141,7 +137,7 @@ class PackageValues:
 
     @property
     def mean_wait(self) -> np.ndarray:
-        """The mean wait of each package that was simulated, s, those that `confirm` has simulated too; else NaN."""
+        """The mean wait of each package that was simulated, s, also by `confirm`; else NaN."""
         return pooled_mean(self.results[MEAN_WAIT.column], self.ran, self.weight)
 
     @property
@@ -278,15 +274,11 @@ class PackageValues:
         return np.where(np.isinf(held), np.nan, held)
 
     def _fixed(self, of: Quantity) -> np.ndarray:
-        if of.source == "cost":
-            values = self.costs[of.column]
-        elif of.column == "jobs_left_out":
+        if of.column == "jobs_left_out":
             return self.whole.left_out.astype("float64")
-        elif of.column == "total_nodes":
-            values = self.packages.drop(columns=PACKAGE.names, errors="ignore").sum(axis=1)  # of all types
-        else:
-            values = self.packages[of.column]
-        found = values.to_numpy(dtype="float64")
+        if of.column == "total_nodes":
+            return n_nodes(self.packages)
+        found = (self.costs if of.source == "cost" else self.packages)[of.column].to_numpy(dtype="float64")
         if of.column in ("usd_per_job", "usd_per_core_hour"):  # without a job it costs more than any amount
             found = np.where(np.isnan(found) & (self.costs["busy_share"].to_numpy() == 0), np.inf, found)
         if np.isnan(found).any():
@@ -296,6 +288,11 @@ class PackageValues:
                 + (hint if of.source == "cost" else "")
             )
         return found
+
+
+def n_nodes(packages: pd.DataFrame) -> np.ndarray:
+    """Return how many nodes each package has, of all types, float64[packages]."""
+    return packages.drop(columns=PACKAGE.names, errors="ignore").to_numpy(dtype="float64").sum(axis=1)
 
 
 def pool(
