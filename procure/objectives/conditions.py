@@ -35,10 +35,7 @@ _AMOUNTS: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series]]] = {
     "mem_per_cpu": ("GB", lambda jobs: jobs["mem_mb_per_node"] / _cpus(jobs) / 1000),
     "requested_time": ("s", lambda jobs: jobs["requested_time"].where(jobs["requested_time"] > 0, np.inf)),
 }
-"""What a job asks for, by name: its unit, and each job's amount, of all nodes unless the name says otherwise.
-
-A limit of 0 is none.
-"""
+"""What a job asks for: its unit, and each job's amount, of all nodes unless the name says otherwise; no limit is 0."""
 NUMBERS = tuple(_AMOUNTS)
 
 TEXTS = ("user", "group", "account", "partition", "qos", "gpu_type", "job_name")
@@ -100,12 +97,10 @@ def find(terms: Sequence[Term], jobs: pd.DataFrame) -> Known:
     """Say of which jobs all conditions hold; a cell that is empty or a column that is not there says nothing."""
     holds, unknown, never = (np.full(len(jobs), start) for start in (True, False, False))
     for term in terms:
-        empty = np.zeros(len(jobs), dtype=bool)
-        if term.texts:
-            if term.column_in(jobs) not in jobs:
-                holds, unknown = holds & False, unknown | True
-                continue
-            empty = (term.values(jobs) == "").to_numpy(dtype=bool)
+        if term.texts and term.column_in(jobs) not in jobs:
+            holds, unknown = holds & False, unknown | True
+            continue
+        empty = (term.values(jobs) == "").to_numpy(dtype=bool) if term.texts else np.zeros(len(jobs), dtype=bool)
         met = term.holds(jobs)
         holds, unknown, never = holds & met & ~empty, unknown | empty, never | (~met & ~empty)
     return Known(holds, unknown & ~never)

@@ -74,15 +74,10 @@ def records(**columns: Any) -> list[dict[str, Any]]:
 
 def box(rows: list[dict[str, Any]], groups: list[str], axis: dict[str, Any]) -> dict[str, Any]:
     """Return the specification of box plots of ``value`` by ``group``: whiskers 1.5 box lengths, dots beyond."""
-    return {
-        "data": {"values": rows},
-        "height": 24 + 22 * len(groups),
-        "mark": {"type": "boxplot", "size": 12, "color": BLUE, "outliers": {"size": 6}, "median": {"color": "black"}},
-        "encoding": {
-            "x": column("value", **axis),
-            "y": {"field": "group", "type": "nominal", "sort": groups, "title": None},
-        },
-    }
+    mark = {"type": "boxplot", "size": 12, "color": BLUE, "outliers": {"size": 6}, "median": {"color": "black"}}
+    y = {"field": "group", "type": "nominal", "sort": groups, "title": None}
+    encoding = {"x": column("value", **axis), "y": y}
+    return {"data": {"values": rows}, "height": 24 + 22 * len(groups), "mark": mark, "encoding": encoding}
 
 
 def drawn(spec: dict[str, Any]) -> dict[str, Any]:
@@ -150,15 +145,9 @@ def bars(schedule: pd.DataFrame) -> pd.DataFrame:
     if ran.empty:
         raise TableError("no job of this schedule ran")
     exploded = ran.assign(node_id=ran["node_ids"].str.split(",")).explode("node_id")
-    first = int(schedule["submit_time"].min())
-    chart = pd.DataFrame(
-        {
-            "job": exploded.index.to_numpy(),
-            "node_id": exploded["node_id"].to_numpy(),
-            "start": exploded["start_time"].to_numpy(np.int64) - first,
-            "end": exploded["end_time"].to_numpy(np.int64) - first,
-        }
-    )
+    chart = pd.DataFrame({"job": exploded.index.to_numpy(), "node_id": exploded["node_id"].to_numpy()})
+    for name in ("start", "end"):
+        chart[name] = exploded[f"{name}_time"].to_numpy(np.int64) - int(schedule["submit_time"].min())
     return chart.assign(lane=_lanes(chart))
 
 
@@ -195,11 +184,8 @@ def gantt_text(schedule: pd.DataFrame, nodes: list[str] | None = None, step: int
     width = -(-int(chart["end"].max()) // step)
     n_lanes = chart.groupby("node_id")["lane"].max().add(1).reindex(nodes, fill_value=1)
     if width * int(n_lanes.sum()) > _MOST_CHARACTERS:
-        raise ArgumentError(
-            "step",
-            f"{step} s per character make {int(n_lanes.sum()):,} lines of {width:,} characters; at most "
-            f"{_MOST_CHARACTERS:,} in all are drawn",
-        )
+        made = f"{step} s per character make {int(n_lanes.sum()):,} lines of {width:,} characters"
+        raise ArgumentError("step", f"{made}; at most {_MOST_CHARACTERS:,} in all are drawn")
     rows = {(node, lane): np.full(width, ".", dtype="U1") for node in nodes for lane in range(n_lanes[node])}
     for job, node, start, end, lane in chart.itertuples(index=False):
         rows[node, lane][start // step : -(-end // step)] = _LETTERS[job % len(_LETTERS)]

@@ -32,9 +32,13 @@ def render(template: Path, *, script: str = "", **values: object) -> Markup:
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
     page = _environment(template.parent).get_template(template.name)
-    return Markup(
-        page.render(script=Markup(script), script_hash=digest, procure_version=__version__, seen=[], **values)
-    )
+    known: dict[str, object] = {
+        "script": Markup(script),
+        "script_hash": digest,
+        "procure_version": __version__,
+        "seen": [],
+    }
+    return Markup(page.render(**known, **values))
 
 
 def as_json(data: object) -> Markup:
@@ -58,35 +62,20 @@ def write_page(path: str | Path, text: str) -> Path:
 
 @cache
 def _environment(folder: Path) -> jinja2.Environment:
+    folders = jinja2.FileSystemLoader([folder, _BASE])
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([folder, _BASE]),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
+        loader=folders, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters |= {
-        "json": as_json,
-        "counted": counted,
-        "figure": figure,
-        "heading": heading,
-        "listed": listed,
-        "number": lambda value: figure(value, 0),
-        "sentence": sentence,
-        "servers": servers,
-        "shown": shown,
-        "share": share,
-        "unit_of": unit_of,
-        "wait": lambda value: minus(duration(value)),
-    }
+    filters = (counted, figure, heading, listed, sentence, servers, shown, share, unit_of)
+    environment.filters |= {one.__name__: one for one in filters} | {"json": as_json}
+    environment.filters["number"] = lambda value: figure(value, 0)
+    environment.filters["wait"] = lambda value: minus(duration(value))
     return environment
 
 
 def figure(value: float, places: int = 3) -> str:
     """Write a number with thousands separated, or a dash if it is unknown."""
-    if pd.isna(value):
-        return "–"
-    return minus(f"{value:,.{places}f}")
+    return "–" if pd.isna(value) else minus(f"{value:,.{places}f}")
 
 
 def sentence(line: str) -> str:

@@ -30,10 +30,7 @@ _RESOURCES = {"cpus": "CPUs", "mem_mb": "memory", "gpus": "GPUs"}
 
 
 class Objection(NamedTuple):
-    """What holds against an answer.
-
-    ``name`` is of its row, for programs; ``sentence`` what is wrong, with its number; ``advice`` what to do about it.
-    """
+    """What holds against an answer: its row's name, what is wrong, with its number, and what to do about it."""
 
     name: str
     sentence: str
@@ -68,12 +65,11 @@ def _left_out(done: Recommendation) -> str | None:
     n = int(done.ranking["jobs_left_out"].iloc[0])
     if not n:
         return None
-    work = {"CPU": np.zeros(2), "GPU": np.zeros(2)}  # of the jobs left out, and of all
-    for jobs in _schedules(done):
-        for name in work:
-            asked = _work(jobs, f"{name.lower()}s")
-            work[name] += asked[jobs["start_time"].isna()].sum(), asked.sum()
-    share, of = max((part / whole if whole else 0.0, name) for name, (part, whole) in work.items())
+    jobs, shares = pd.concat(_schedules(done), ignore_index=True), []
+    for name in ("CPU", "GPU"):
+        asked = _work(jobs, f"{name.lower()}s")
+        shares.append((asked[jobs["start_time"].isna()].sum() / max(asked.sum(), 1e-9), name))
+    share, of = max(shares)
     return (
         f"{counted(n, 'job')} of {done.case.n_jobs:,}, with {100 * share:.0f} % of the {of}-hours, can never run on "
         "the first package, nor on any that leaves fewer"
@@ -202,11 +198,9 @@ def _far_from_log(done: Recommendation) -> str | None:
     replay = done.waited.fidelity
     if replay is None or not done.waited.far:
         return None
-    of = replay["by_class"][0]
-    return (
-        f"Replayed on {replay['nodes']}, the jobs of the log wait {duration(of['simulated_mean'])} on average; in "
-        f"truth they waited {duration(of['logged_mean'])}"
-    )
+    here, truth = (duration(replay["by_class"][0][name]) for name in ("simulated_mean", "logged_mean"))
+    nodes = replay["nodes"]
+    return f"Replayed on {nodes}, the jobs of the log wait {here} on average; in truth they waited {truth}"
 
 
 def _not_told_apart(done: Recommendation) -> str | None:
@@ -224,13 +218,12 @@ def _not_told_apart(done: Recommendation) -> str | None:
 
 
 def _turns(done: Recommendation) -> str | None:
-    for one in done.other_loads["loads"] if done.other_loads else ():
+    of = done.other_loads or {"loads": [], "n_packages": 0}
+    for one in of["loads"]:
         if one["load"] == 1.2 and one["regret_seconds"] > TURNS * one["mean_wait_time"]:
-            return (
-                f"With 1.2 times the load another package leads: {one['leader']} waits "
-                f"{duration(one['regret_seconds'])} less than the {duration(one['mean_wait_time'])} of the first, "
-                f"which is then number {one['rank']} of {(done.other_loads or {})['n_packages']}"
-            )
+            less, wait = duration(one["regret_seconds"]), duration(one["mean_wait_time"])
+            leads = f"With 1.2 times the load another package leads: {one['leader']} waits {less} less than the {wait}"
+            return f"{leads} of the first, which is then number {one['rank']} of {of['n_packages']}"
     return None
 
 

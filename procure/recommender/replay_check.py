@@ -105,14 +105,14 @@ def find_logs(results: StudyResults) -> tuple[list[Logged], str]:
     logs = []
     for i in np.unique(np.linspace(0, len(known) - 1, min(MOST_LOGS, len(known))).round().astype(int)):
         case, jobs = known[i], plan.workloads[known[i].name].reset_index(drop=True)
+        named = "today's nodes" if study.packages.existing_nodes else "the nodes that the log names"
         if study.packages.existing_nodes is not None:  # retired ones still ran
-            nodes, named = read_existing(study.packages.existing_nodes).nodes, "today's nodes"
+            nodes = read_existing(study.packages.existing_nodes).nodes
+        elif (found := log_account().nodes(jobs)) is not None:
+            nodes = check(found, NODE)
         else:
-            nodes, named = log_account().nodes(jobs), "the nodes that the log names"
-            if nodes is None:
-                where = "neither the study (existing_nodes) nor the log (node_ids) says on which nodes the jobs waited"
-                return [], f"{where}, {unknown}, nor how close a replay is"
-            nodes = check(nodes, NODE)
+            where = "neither the study (existing_nodes) nor the log (node_ids) says on which nodes the jobs waited"
+            return [], f"{where}, {unknown}, nor how close a replay is"
         kept = counted_jobs(jobs.assign(row=np.arange(len(jobs))), plan.warm_up(case.name))
         counts = np.isin(np.arange(len(jobs)), kept["row"]) & jobs["start_time"].notna().to_numpy()
         logs.append(Logged(case.name, case.weight, jobs, nodes, named, counts))
@@ -236,9 +236,8 @@ def _account(results: StudyResults, logs: Sequence[Logged], counts: np.ndarray) 
     found = {
         "nodes": logs[0].named, "n_jobs": len(table), "hours": whole["logged"], "want_hours": whole["want"],
         "cut_hours": least, "cut_hours_at_most": most,
-        "replayed": {"holds_by": "the policy" if own else "the log", "held_hours": whole["held"],
-                     "today_hours": whole["today"], "package_hours": whole["bought"],
-                     "package_hours_without_holds": whole["free"]},
+        "replayed": {"holds_by": "the policy" if own else "the log", "held_hours": whole["held"], "today_hours":
+                     whole["today"], "package_hours": whole["bought"], "package_hours_without_holds": whole["free"]},
         "causes": causes.to_dict(orient="records"),
         "by_class": classes.rename_axis("class").reset_index().to_dict(orient="records"),
     }  # fmt: skip

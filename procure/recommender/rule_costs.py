@@ -36,8 +36,7 @@ _ROUNDS = (0.5, 0.25, 0.25)
 class RuleCost(NamedTuple):
     """What one rule, as a study file writes it, costs: the best package that only it forbids, for the same money.
 
-    ``package_id`` is None where none of ``n_simulated`` is better than the first choice. ``value`` and
-    ``jobs_left_out`` are without the rule, ``before`` and ``before_left_out`` with it.
+    ``package_id``: None = none of ``n_simulated`` is better; ``value`` and ``jobs_left_out`` are without the rule.
     """
 
     rule: str
@@ -83,14 +82,13 @@ def rule_costs(
     eased = without_each(plan.study.packages)
     if not eased or not criteria.need_runs:
         return found
-    own = make_space(plan.quotes, plan.study.packages)
-    tried = _Tried(results, criteria, rule)
-    try:
-        if first is None:
+    own, tried = make_space(plan.quotes, plan.study.packages), _Tried(results, criteria, rule)
+    if first is None:
+        try:
             pool, _, best = tried.search(own)
-            first = pool[best]
-    except TableError:  # a run failed
-        return found
+        except TableError:  # a run failed
+            return found
+        first = pool[best]
     for name, rules in eased.items():
         with contextlib.suppress(TableError):  # without it nothing bounds a count, say
             found.append(tried.cost(name, make_space(plan.quotes, rules), own, first))
@@ -101,14 +99,10 @@ def probe_rules(study: Study) -> list[RuleCost]:
     """Say what each rule costs before any package was swept: the best found under the rules stands for the best."""
     plan = read_inputs(study, study.simulate.policies)
     none = package_table(np.zeros((0, len(plan.types)), np.int64), make_space(plan.quotes, study.packages))
-    no_jobs, no_wait = np.zeros(0, np.int64), np.zeros(0)
-    cases = [
-        WorkloadWaits(
-            one.name, none, no_jobs, no_wait, plan.n_counted(one.name), weight=one.weight,
-            class_jobs=plan.class_jobs(one.name),
-        )
-        for one in study.scenarios
-    ]  # fmt: skip
+    cases = []
+    for one in study.scenarios:
+        case = WorkloadWaits(one.name, none, np.zeros(0, np.int64), np.zeros(0), plan.n_counted(one.name))
+        cases.append(replace(case, weight=one.weight, class_jobs=plan.class_jobs(one.name)))
     results = StudyResults(replace(plan, packages=none), study.simulate.policies[0], pd.DataFrame(), cases, keep=False)
     return rule_costs(results, criteria_of(study))
 

@@ -121,7 +121,7 @@ def beside(done: Recommendation, place: int = 0) -> pd.DataFrame:
     plan, results = done.results.plan, done.results
     study, row = plan.study, int(done.ranking["row"].iloc[place])
     counts, costs = results.counts[row], results.costs.iloc[[row]]
-    order, found = study.order_lines(), []
+    order, found, first, prices = study.order_lines(), [], costs.iloc[0], study.costs
 
     def add(name: str, kind: str, vendor: str, count: float, total: float, when: str) -> None:
         unit = round(total / count, 2) if count else 0.0
@@ -136,21 +136,19 @@ def beside(done: Recommendation, place: int = 0) -> pd.DataFrame:
     rest = study.packages.fixed_cost_usd - float(order.fixed_usd)
     if round(rest, 2):
         add("fixed cost", "other", "", 1, rest, "once")
-    first, prices = costs.iloc[0], study.costs
     for name, one in (("switches", prices.switch_usd), ("cables", prices.cable_usd)):
         if (n := int(first[f"n_{name}"])) and one:
             add(name, "network", "", n, n * one, "once")
-    for asked in (one for one in study.costs.lines if not one.off_budget):
-        total, quantity = float(line_usd(asked, costs, study.costs)[0]), 1
-        if asked.percent is None:
-            quantity = int(line_quantity(asked, costs, study.costs)[0])
+    for asked in (one for one in prices.lines if not one.off_budget):
+        total = float(line_usd(asked, costs, prices)[0])
+        quantity = 1 if asked.percent is not None else int(line_quantity(asked, costs, prices)[0])
         add(asked.name, asked.kind, "", quantity, total, "once" if asked.when == "once" else "each year")
     for item in COST_ITEMS:
         each = plan.quotes.get(item.column, pd.Series(0.0, plan.quotes.index)).fillna(0).to_numpy(dtype="float64")
         if n := int(counts[each > 0].sum()):
             add(f"{item.meaning} of nodes", item.kind, "", n, float(counts @ each), "each year")
     if first["tax_usd"]:
-        add(f"tax, {study.costs.tax_percent:g} %", "tax", "", 1, float(first["tax_usd"]), "once")
+        add(f"tax, {prices.tax_percent:g} %", "tax", "", 1, float(first["tax_usd"]), "once")
     names = ["type", "category", "vendor", "count", "unit_price_usd", "line_total_usd", "when"]
     return pd.DataFrame(found, columns=names)
 
@@ -163,11 +161,8 @@ def order_usd(done: Recommendation, place: int = 0) -> float:
 
 def check_bill_name(path: str | Path) -> Path:
     """Return the name of a file that a bill can be written to: as a table's, or ``.xlsx``; else it is an error."""
-    path = Path(path)
-    if path.suffix.lower() == ".xlsx":
-        return path
     try:
-        return check_name(path)
+        return Path(path) if Path(path).suffix.lower() == ".xlsx" else check_name(Path(path))
     except TableError as error:
         raise TableError(f"{error}; a bill also as .xlsx") from None
 

@@ -215,9 +215,8 @@ def _simulate(study: Study, farm: str, options: FarmOptions, say: Say, note: Say
         plan = _listed(study)
         if plan is None:
             found = search(study, farm=farm, options=options, note=note)
-            told(
-                f"{counted(len(found.ranking), 'package')} that a search chose, {found.spent['n_runs_computed']:,} runs"
-            )
+            chosen = counted(len(found.ranking), "package")
+            told(f"{chosen} that a search chose, {found.spent['n_runs_computed']:,} runs")
             return
         done = run_sweep(plan, farm, note=note, options=options)
         failed = f", {done.n_failed:,} failed" if done.n_failed else ""
@@ -245,10 +244,8 @@ def _write_study(path: Path, inputs: Inputs, say: Say, note: Say) -> None:
     text = _study_text(path, inputs, usd, tables, zone)
     if path.exists():
         if path.read_text(encoding="utf-8") != text:
-            raise TableError(
-                f"{path}: is there already, and not what these options write; go on with it: procure buy {path}; or "
-                f"name another file: procure buy other.toml --jobs {inputs.jobs} …"
-            )
+            there = f"{path}: is there already, and not what these options write; go on with it: procure buy {path}"
+            raise TableError(f"{there}; or name another file: procure buy other.toml --jobs {inputs.jobs} …")
         say(f"study: {path} is as these options write it")
         return
     with whole_file(path) as temporary:
@@ -261,16 +258,13 @@ def _read_offers(inputs: Inputs) -> str:
     found = read_quote_file(inputs.quotes, inputs.offers)
     if found.errors:
         raise found.error()
-    quotes = found.quotes
+    quotes, left = found.quotes, len(found.findings)
     if not len(quotes):
-        raise TableError(
-            f"{inputs.quotes}: holds no server with a price; say what its columns are: --column FIELD=HEADING"
-        )
+        no = "holds no server with a price"
+        raise TableError(f"{inputs.quotes}: {no}; say what its columns are: --column FIELD=HEADING")
     groups = ", ".join(f"{len(part)} {name}" for name, part in quotes.groupby("category", sort=False))
-    left = len(found.findings)
-    return f"{counted(len(quotes), 'server type')} in {inputs.quotes}: {groups}" + (
-        f"; {counted(left, 'cell')} not read, see procure quotes check {inputs.quotes}" if left else ""
-    )
+    unread = f"; {counted(left, 'cell')} not read, see procure quotes check {inputs.quotes}" if left else ""
+    return f"{counted(len(quotes), 'server type')} in {inputs.quotes}: {groups}{unread}"
 
 
 def _imported(path: Path, inputs: Inputs, told: Say, note: Say) -> tuple[dict[str, Path], str | None]:
@@ -282,8 +276,7 @@ def _imported(path: Path, inputs: Inputs, told: Say, note: Say) -> tuple[dict[st
     with inputs.jobs.open("rb") as file:
         made_of = hashlib.file_digest(file, "sha256")
     made_of.update(how.model_dump_json().encode())
-    digest = made_of.hexdigest()[:8]
-    base = path.with_name(f"{path.stem}-jobs-{digest}.parquet")
+    base = path.with_name(f"{path.stem}-jobs-{made_of.hexdigest()[:8]}.parquet")
     known = sorted(path.parent.glob(f"{base.stem}*.parquet"))
     zone = how.log_tz or (merged(how, inputs.jobs.name).log_tz if how.said() else None)
     if known:
@@ -291,20 +284,17 @@ def _imported(path: Path, inputs: Inputs, told: Say, note: Say) -> tuple[dict[st
         return {one.stem.removeprefix(base.stem).removeprefix("-") or "jobs": one for one in known}, zone
     found = read_log(inputs.jobs, how, shape="tasks")
     if zone is None and any(text.startswith(_UTC_ASSUMED) for text in found.notes):
-        raise TableError(
-            f"{inputs.jobs}: in which time zone are its dates? They have no offset. Say it with --tz, e.g. "
-            "--tz Europe/Berlin, or --tz UTC"
-        )
+        asked = "in which time zone are its dates? They have no offset. Say it with --tz"
+        raise TableError(f"{inputs.jobs}: {asked}, e.g. --tz Europe/Berlin, or --tz UTC")
     for text in found.account()[1:]:
         note(f"{inputs.jobs}: {text}")
-    parts = _weeks(found.jobs)
-    tables = {}
-    for name, jobs in parts.items():
-        one = base if name == "jobs" else base.with_name(f"{base.stem}-{name}.parquet")
-        tables[name] = write(jobs, one)
+    tables = {
+        name: write(jobs, base if name == "jobs" else base.with_name(f"{base.stem}-{name}.parquet"))
+        for name, jobs in _weeks(found.jobs).items()
+    }
     told(f"{counted(len(found.jobs), 'job')} of {counted(found.n_read, 'row')} of {inputs.jobs}, {_span(found.jobs)}")
-    if len(parts) > 1:
-        told(f"the {len(parts)} weeks with the most CPU and GPU time are replayed, each after 3 days of warm-up")
+    if len(tables) > 1:
+        told(f"the {len(tables)} weeks with the most CPU and GPU time are replayed, each after 3 days of warm-up")
     return tables, zone
 
 

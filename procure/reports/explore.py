@@ -93,16 +93,14 @@ class Explorer:
     ) -> dict[str, Any]:
         """Rank all packages again.
 
-        ``budget`` is what the servers may cost, US$, at most the study's: one that is new is listed and predicted, in
-        seconds. Returns what `procure.reports.purchase.page_data` does, the predicted packages among them, and
-        ``n_packages``, ``n_kept`` (which keep the bounds). A bound that cannot be read, or that no package keeps, is a
-        `TableError`.
+        ``budget`` is what the servers may cost, US$, at most the study's: packages of a new one are listed and
+        predicted, in seconds. Returns what `procure.reports.purchase.page_data` does, with predicted packages, and
+        ``n_packages``, ``n_kept`` (which keep the bounds). A wrong bound, or that none keeps it, is a `TableError`.
         """
         length = self._done.k if k is None else k
         if not 1 <= length <= MOST_LISTED:
             raise ArgumentError("k", f"{length} was given; a list has 1 to {MOST_LISTED} packages")
-        of_budget = self._of_budget(budget)
-        criteria = criteria_of(self._study, constraints=constraints)
+        of_budget, criteria = self._of_budget(budget), criteria_of(self._study, constraints=constraints)
         most = [one.value for one in criteria.constraints if one.of.column == "price_usd" and one.op == "<="]
         if budget is None and most and 0 < min(most) < self._study.packages.budget_usd:
             of_budget = self._of_budget(min(most))
@@ -117,18 +115,16 @@ class Explorer:
     def page(self) -> str:
         """Return the page; it asks the server that it came from, and nothing else."""
         study, data = self._done.results.plan.study, self.answer()
-        label = "Price and mean wait of the packages"
-        return str(
-            render(
-                _FOLDER / "explore.html",
-                script=library() + (_FOLDER / "purchase.js").read_text(encoding="utf-8"),
-                title=title_of(study),
-                budget=f"{study.packages.budget_usd:.2f}".removesuffix(".00"),
-                bounds=study.recommend.constraints,
-                cloud=picture("cloud", label, pictures.cloud(data), ["packages"]),
-                data=data,
-            )
+        page = render(
+            _FOLDER / "explore.html",
+            script=library() + (_FOLDER / "purchase.js").read_text(encoding="utf-8"),
+            title=title_of(study),
+            budget=f"{study.packages.budget_usd:.2f}".removesuffix(".00"),
+            bounds=study.recommend.constraints,
+            cloud=picture("cloud", "Price and mean wait of the packages", pictures.cloud(data), ["packages"]),
+            data=data,
         )
+        return str(page)
 
 
 def serve(explorer: Explorer, port: int, opened: Callable[[str], None]) -> None:

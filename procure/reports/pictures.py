@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.page.charts import BLUE, GREEN, GREY, ORANGE, time_axis
+from procure.page.charts import BLUE, GREEN, GREY, ORANGE, column, time_axis
 from procure.page.names import servers
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.rule_costs import BestOfBudget
@@ -18,12 +18,13 @@ from procure.sweep.trial import replayed
 from procure.text import duration
 from procure.workload.clock import has_dates
 
-_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_SHARES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 _MOST_CLASSES = 6
 _N_PERIODS = 160
 _STEPS = np.array([1, 2.5, 5, 10])
 _MOST_STEPS = 20
 _MOST_DATES = 12
+_DOLLARS = {"scale": {"zero": False}, "axis": {"format": ",.0f", "tickCount": 6, "labelOverlap": True}}
 _STILL = 1500
 """How many packages are drawn where no script can show them all."""
 
@@ -38,7 +39,6 @@ def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
     rows = [dict(zip(keys, one, strict=True)) for one in data["packages"] if one[0] not in set(data["apart"])]
     first = data["list"][0]["package_id"]
     price, wait = "price_usd", "mean_wait_time"
-    y = time_axis("mean wait", [one[wait] for one in rows])
     some = set(np.linspace(0, len(rows) - 1, min(len(rows), _STILL)).astype(int).tolist())
     still, least, guessed = [], np.inf, set(data["guessed"])
     for place, row in enumerate(sorted(rows, key=lambda one: (one[price], one[wait]))):
@@ -48,19 +48,16 @@ def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
     kinds = ["a package", "no other is cheaper and waits less", "first choice"]
     tooltip = [
         {"field": "servers", "type": "nominal", "title": "package"},
-        {"field": "price_usd", "type": "quantitative", "format": ",.0f", "title": "price, US$"},
+        column(price, format=",.0f", title="price, US$"),
         {"field": "wait", "type": "nominal", "title": "mean wait"},
-        {"field": "total_cpus", "type": "quantitative", "format": ",", "title": "CPUs"},
-        {"field": "total_mem_gb", "type": "quantitative", "format": ",.0f", "title": "memory, GB"},
-        {"field": "total_gpus", "type": "quantitative", "format": ",", "title": "GPUs"},
+        column("total_cpus", format=",", title="CPUs"),
+        column("total_mem_gb", format=",.0f", title="memory, GB"),
+        column("total_gpus", format=",", title="GPUs"),
     ]
 
     def layer(kind: str, mark: dict[str, Any], *transforms: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "mark": mark,
-            "transform": list(transforms),
-            "encoding": {"color": {"datum": kind}, "tooltip": tooltip},
-        }
+        encoding = {"color": {"datum": kind}, "tooltip": tooltip}
+        return {"mark": mark, "transform": list(transforms), "encoding": encoding}
 
     front = {"filter": "datum.front"}
     known, predicted = {"filter": "!datum.guessed"}, {"filter": "datum.guessed"}
@@ -70,9 +67,8 @@ def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
             "datasets": {"packages": still},
             "params": [{"name": "chosen", "value": []}, {"name": "here", "value": ""}],
             "encoding": {
-                "x": {"field": price, "type": "quantitative", "title": "price, US$", "scale": {"zero": False},
-                      "axis": {"format": ",.0f", "tickCount": 6, "labelOverlap": True}},
-                "y": {"field": wait, "type": "quantitative", **y},
+                "x": column(price, title="price, US$", **_DOLLARS),
+                "y": column(wait, **time_axis("mean wait", [one[wait] for one in rows])),
                 "color": {"type": "nominal", "scale": {"domain": kinds, "range": [GREY, GREEN, ORANGE]}},
             },
             "layer": [
@@ -95,28 +91,23 @@ def waits_by_class(waits: Compared, own: Any = ()) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     order: list[str] = []
     for _, what, part in waits.parts(own)[:_MOST_CLASSES]:
-        name = f"{what} ({len(part):,})"
-        order.append(name)
-        for column, system in waits.names.items():
-            held = part[part[column].notna()]
+        order.append(f"{what} ({len(part):,})")
+        for name, system in waits.names.items():
+            held = part[part[name].notna()]
             if len(held):
-                shares = np.quantile(
-                    held[column].to_numpy(dtype="float64"), _SHARES, weights=held["weight"].to_numpy(dtype="float64"),
-                    method="inverted_cdf",
-                )  # fmt: skip
-                found = dict(zip(("p5", "p25", "p50", "p75", "p95"), map(float, shares), strict=True))
+                wait, weight = (held[one].to_numpy(dtype="float64") for one in (name, "weight"))
+                values = np.quantile(wait, list(_SHARES.values()), weights=weight, method="inverted_cdf")
+                found = dict(zip(_SHARES, map(float, values), strict=True))
                 texts = {f"{share} text": duration(value) for share, value in found.items()}
-                rows.append({"class": name, "system": system} | found | texts)
+                rows.append({"class": order[-1], "system": system} | found | texts)
     names = list(waits.names.values())
     colours = {"wait": ORANGE, "today": GREY, "middle": BLUE}
     axis = time_axis("wait", [one[share] for one in rows for share in ("p5", "p95")])
-    tooltip = [{"field": "system", "title": "on"}, {"field": "class", "title": "jobs"}] + [
-        {"field": f"{share} text", "title": f"{share[1:]} % within"} for share in ("p5", "p25", "p50", "p75", "p95")
-    ]
+    tooltip = [{"field": "system", "title": "on"}, {"field": "class", "title": "jobs"}]
+    tooltip += [{"field": f"{share} text", "title": f"{share[1:]} % within"} for share in _SHARES]
 
     def layer(mark: dict[str, Any], low: str, high: str = "") -> dict[str, Any]:
-        x: dict[str, Any] = {"x": {"field": low, "type": "quantitative", **axis}}
-        return {"mark": mark, "encoding": x | ({"x2": {"field": high}} if high else {})}
+        return {"mark": mark, "encoding": {"x": column(low, **axis)} | ({"x2": {"field": high}} if high else {})}
 
     return {
             "data": {"values": rows},
@@ -144,9 +135,8 @@ def weeks(done: Recommendation) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     results = done.results
     name = max(results.cases, key=lambda one: len(results.plan.workloads[one.name])).name
-    jobs, first = results.plan.workloads[name], results.counts[int(done.ranking["row"].iloc[0])]
-    used: list[dict[str, Any]] = []
-    queued: list[dict[str, Any]] = []
+    jobs, first = results.plan.workloads[name], results.counts[done.first]
+    used, queued = list[dict[str, Any]](), list[dict[str, Any]]()
     systems = {"this purchase": first}
     if results.plan.existing is not None and len(results.plan.existing):
         systems["today's nodes alone"] = np.zeros_like(first)
@@ -161,7 +151,7 @@ def weeks(done: Recommendation) -> tuple[dict[str, Any], dict[str, Any]]:
     for system, counts in systems.items():
         run, nodes = replayed(results.plan, counts, name, results.policy)
         start, stop = (
-            run.schedule[column].astype("float64").to_numpy(na_value=np.nan) for column in ("start_time", "end_time")
+            run.schedule[one].astype("float64").to_numpy(na_value=np.nan) for one in ("start_time", "end_time")
         )
         ran = ~np.isnan(start)
         if ran.any():
@@ -182,26 +172,22 @@ def weeks(done: Recommendation) -> tuple[dict[str, Any], dict[str, Any]]:
 def _mean_level(begin: np.ndarray, end: np.ndarray, amount: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return the mean over each period of what intervals hold: float64[len(edges) - 1]."""
     moments = np.concatenate([begin, end])
-    steps = np.concatenate([amount, -amount])
     order = np.argsort(moments, kind="stable")
-    moments, level = moments[order], np.cumsum(steps[order])
+    moments, level = moments[order], np.cumsum(np.concatenate([amount, -amount])[order])
     area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(moments))])
     # Before the first moment nothing is held, and after the last nothing again.
-    whole = np.interp(edges, moments, area)
-    return np.diff(whole) / np.diff(edges)
+    return np.diff(np.interp(edges, moments, area)) / np.diff(edges)
 
 
 def _over_time(rows: list[dict[str, Any]], title: str, axis: dict[str, Any], dated: bool) -> dict[str, Any]:
-    begin = rows[0]["time"] if rows else 0.0
-    values = [
-        one | {"time": 1000 * one["time"]} if dated else one | {"time": (one["time"] - begin) / 86_400} for one in rows
-    ]
-    hours = bool(rows) and rows[-1]["time"] - begin < 2 * 86_400
+    begin, end = (rows[0]["time"], rows[-1]["time"]) if rows else (0.0, 0.0)
+    values = [one | {"time": 1000 * one["time"] if dated else (one["time"] - begin) / 86_400} for one in rows]
     axes: dict[str, Any] = {"labelOverlap": True, "grid": False}
     x: dict[str, Any] = {"type": "quantitative", "title": "days since the first submission", "axis": axes}
     if dated:
-        days = max(1, math.ceil((rows[-1]["time"] - begin) / 86_400 / _MOST_DATES)) if rows else 1
-        axes |= {"format": "%H:%M"} if hours else {"format": "%e %b", "tickCount": {"interval": "day", "step": days}}
+        dates = {"interval": "day", "step": max(1, math.ceil((end - begin) / 86_400 / _MOST_DATES))}
+        hours = bool(rows) and end - begin < 2 * 86_400
+        axes |= {"format": "%H:%M"} if hours else {"format": "%e %b", "tickCount": dates}
         x = {"type": "temporal", "scale": {"type": "utc"}, "title": "UTC", "axis": axes}
     systems = list(dict.fromkeys(one["system"] for one in rows))
     return {
@@ -239,9 +225,8 @@ def next_dollars(
     step = float(sizes[np.searchsorted(sizes, span / _MOST_STEPS)])
     sums = np.arange(np.ceil(price.min() / step), np.ceil(price.max() / step) + 1) * step
     best = [int(np.flatnonzero(price <= one)[np.argmin(wait[price <= one])]) for one in sums]
-    table = pd.DataFrame(
-        {"budget_usd": sums, "mean_wait_time": wait[best], "package_id": able["package_id"].to_numpy()[best]}
-    )
+    table = pd.DataFrame({"budget_usd": sums, "mean_wait_time": wait[best]})
+    table["package_id"] = able["package_id"].to_numpy()[best]
     table["saved_seconds"] = -table["mean_wait_time"].diff()
     if len(table) < 3:
         return None
@@ -255,15 +240,12 @@ def next_dollars(
             "height": 200,
             "mark": {"type": "line", "interpolate": "step-after", "point": {"size": 45}, "color": ORANGE},
             "encoding": {
-                "x": {"field": "budget_usd", "type": "quantitative", "title": "spent on servers, US$",
-                      "scale": {"zero": False}, "axis": {"format": ",.0f", "tickCount": 6, "labelOverlap": True}},
-                "y": {"field": "mean_wait_time", "type": "quantitative",
-                      **time_axis("least mean wait", table["mean_wait_time"])},
+                "x": column("budget_usd", title="spent on servers, US$", **_DOLLARS),
+                "y": column("mean_wait_time", **time_axis("least mean wait", table["mean_wait_time"])),
                 "tooltip": [
-                    {"field": "budget_usd", "type": "quantitative", "format": ",.0f", "title": "US$"},
-                    {"field": "servers", "type": "nominal", "title": "package"},
-                    {"field": "wait", "type": "nominal", "title": "mean wait"},
-                    {"field": "saved", "type": "nominal", "title": "less than one step before"},
+                    column("budget_usd", format=",.0f", title="US$"),
+                    *({"field": name, "type": "nominal", "title": title} for name, title in (
+                        ("servers", "package"), ("wait", "mean wait"), ("saved", "less than one step before"))),
                 ],
             },
     }  # fmt: skip

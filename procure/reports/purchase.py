@@ -13,15 +13,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.evaluation.ranking import evaluate_case
-from procure.explanation.package import (
-    PackageExplanation,
-    comparison_sentences,
-    explain_package,
-    longest_waiting,
-    marginal_sentences,
-    sentences,
-)
-from procure.models import Predicted, WorkloadWaits
+from procure.explanation import package as explaining
+from procure.explanation.package import PackageExplanation, explain_package
+from procure.models import Predicted
 from procure.models.surrogate import Surrogate
 from procure.page.charts import library, picture
 from procure.page.html import check_pdf, render, write_page, write_pdf
@@ -34,20 +28,9 @@ from procure.recommender.recommendation import budget_by_category, records, serv
 from procure.recommender.recommender import Recommendation, recommend
 from procure.recommender.rule_costs import BestOfBudget
 from procure.recommender.values import Criteria
-from procure.reports import pictures
+from procure.reports import pictures, sections
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
 from procure.reports.memo import Compared, Memo, compared, other_budgets, write_memo
-from procure.reports.sections import (
-    budget,
-    differ,
-    digests,
-    files,
-    period,
-    predicted_against_simulated,
-    programs,
-    sections_of,
-    workload,
-)
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.text import counted
@@ -108,9 +91,9 @@ class Report:
 
     def summary(self) -> str:
         """Return the memo's beginning, the list, and why its first package is first as text."""
-        why = [line for one in self.explanations[:1] for line in sentences(one)]
+        why = [line for one in self.explanations[:1] for line in explaining.sentences(one)]
         if len(self.explanations) == 2:
-            why += comparison_sentences(*self.explanations)
+            why += explaining.comparison_sentences(*self.explanations)
         return "\n".join([*self.brief(), self.recommendation.summary(), *why])
 
     def _repr_html_(self) -> str:
@@ -175,25 +158,27 @@ def report(
     budgets = other_budgets(done)
     memo, against = write_memo(done, waits, budgets), objections(done)
     name = study if isinstance(study, str | Path) else results.plan.study.path
-    asked = "".join(
-        f" --{key} {shlex.quote(value)}" for key, value in (("policy", policy), ("workload", workload)) if value
-    )
+    options = {"policy": policy, "workload": workload}
+    asked = "".join(f" --{key} {shlex.quote(value)}" for key, value in options.items() if value)
     judged = np.flatnonzero(whole.runs_all & whole.simulated)
+    shows = predicted is not None and sections.differ(whole.wait[judged])  # else all waits are alike
     html = _page(
         done,
+        waits,
+        budgets,
         memo=memo,
         objections=against,
-        waits=waits,
-        budgets=budgets,
-        sections=sections_of(done, explanations),
+        evidence=sections.sections_of(done, explanations),
         changes=load_notes(done.other_loads),
-        marginal=marginal_sentences(explanations[0]) if explanations else [],
+        marginal=explaining.marginal_sentences(explanations[0]) if explanations else [],
         predicted=predicted,
-        evaluation=evaluation.to_dict(orient="records") if predicted and differ(whole.wait[judged]) else [],
+        evaluation=evaluation.to_dict(orient="records") if shows else [],
         no_model="" if predicted else results.why_no_model(whole),
         study_path=shlex.quote(str(name)),
         asked=asked + ("" if done.verified else " --no-verify"),
-        scatter=_scatter(whole, predicted, judged),
+        scatter=sections.predicted_against_simulated(predicted.wait[judged], whole.wait[judged])
+        if predicted and shows
+        else "",
         n_judged=len(judged),
     )
     if bill is not None:
@@ -209,27 +194,18 @@ def _explanations(done: Recommendation, predicted: Predicted | None) -> list[Pac
     results, ranking = done.results, done.ranking
     if not len(ranking) or int(ranking["jobs_left_out"].iloc[0]) >= done.case.n_jobs:
         return []
-    replayed = [longest_waiting(results.cases)]
-    tried = catalog.is_batched(results.policy)
+    replayed, tried = [explaining.longest_waiting(results.cases)], catalog.is_batched(results.policy)
     return [
         explain_package(results, results.counts[row], done.case, predicted, replayed, tried and i == 0)
         for i, row in enumerate(ranking["row"].to_numpy()[:2])
     ]
 
 
-def _scatter(case: WorkloadWaits, predicted: Predicted | None, judged: np.ndarray) -> Markup:
-    """Draw predictions against what was simulated; nothing without a model, and where all waits are alike."""
-    if predicted is None or not differ(case.wait[judged]):
-        return Markup()
-    return predicted_against_simulated(predicted.wait[judged], case.wait[judged])
-
-
 def _page(
     done: Recommendation,
-    *,
-    sections: Mapping[str, tuple[str, Markup]],
     waits: Compared | None,
     budgets: Sequence[BestOfBudget],
+    evidence: Mapping[str, tuple[str, Markup]],
     **parts: object,
 ) -> str:
     """Fill the page's template."""
@@ -238,7 +214,7 @@ def _page(
     bought = case.packages.iloc[top["row"].to_numpy()]
     zones = {one.name: one.tz for one in study.scenarios}
     names = [one.name for one in done.results.cases]
-    held = [(name, title) for name, (title, html) in sections.items() if html]
+    held = [(name, title) for name, (title, html) in evidence.items() if html]
     folder, own, data = Path(__file__).parent, study.job_classes, page_data(done)
     drawn = _pictures(done, waits, data, budgets)
     return str(
@@ -248,7 +224,7 @@ def _page(
             title=title_of(study),
             today=f"{date.today()}",
             judged_on=counted(case.n_jobs, "job"),
-            period=period(plan, names, zones),
+            period=sections.period(plan, names, zones),
             names=waits.names if waits else {},
             waits=waits.by_class(own).to_dict(orient="records") if waits else [],
             wide_waits=waits.by_class(own, wide=True).to_dict(orient="records") if waits else [],
@@ -263,14 +239,14 @@ def _page(
             all_simulated=bool(top["simulated"].all()),
             n_able=int(case.runs_all.sum()),
             types=servers_by_type(bought, plan.quotes).to_dict(orient="records"),
-            budget_chart=budget(budget_by_category(bought, plan.quotes)),
+            budget_chart=sections.budget(budget_by_category(bought, plan.quotes)),
             notes=done.about,
             case=case,
             hit_share=study.evaluate.hit_share,
-            jobs=[workload(name, plan.workloads[name], zones[name]) for name in names],
-            sections=[html for _, html in sections.values() if html],
+            jobs=[sections.workload(name, plan.workloads[name], zones[name]) for name in names],
+            sections=[html for _, html in evidence.values() if html],
             # Scripts look for these ids in every report.
-            absent=[(name, sections[name][0]) for name in ("why", "front") if not sections[name][1]],
+            absent=[(name, evidence[name][0]) for name in ("why", "front") if not evidence[name][1]],
             evidence=[
                 *([("weeks", "The weeks")] if drawn["weeks"] else []),
                 *([("dollars", "What each further sum brings")] if drawn["dollars"] else []),
@@ -280,8 +256,8 @@ def _page(
                 *_LAST,
             ],
             study_text=study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
-            files=files(plan),
-            inputs=digests(plan) | programs(),
+            files=sections.files(plan),
+            inputs=sections.digests(plan) | sections.programs(),
             data=data,
             **drawn,
             **parts,
@@ -320,21 +296,19 @@ def title_of(study: Study) -> str:
 def page_data(done: Recommendation, predicted: bool = False) -> dict[str, object]:
     """Return what the page's script shows, and others may read: the list, and the simulated packages.
 
-    ``list``: its records. ``axes``: ``key label unit`` of the figures by which
-    packages are drawn, and whether ``more`` is better. ``packages``: the id and the figures of each package of the
-    list, and of at most `_MOST_DRAWN` others that run every job and are simulated, evenly chosen by rank. ``apart``:
-    those that leave more jobs out than the first, so that they are not drawn. ``guessed``: with ``predicted``, those
-    whose wait is a prediction.
+    ``list``: its records. ``axes``: ``key label unit`` of the figures by which packages are drawn, and whether ``more``
+    is better. ``packages``: the id and the figures of each package of the list, and of at most `_MOST_DRAWN` others
+    that run every job and are simulated, evenly by rank. ``apart``: those that leave more jobs out than the first, so
+    that they are not drawn. ``guessed``: with ``predicted``, those whose wait is a prediction.
     """
     ranking, costs = done.ranking, done.results.costs
     axes = [("price_usd", "price", "US$"), ("mean_wait_time", "mean wait", "s"), ("total_cpus", "CPUs", ""),
             ("total_mem_gb", "memory", "GB"), ("total_gpus", "GPUs", "")]  # fmt: skip
     further = (("tco_usd", "cost over the years", "US$"), ("energy_kwh_per_year", "energy a year", "kWh"))
-    axes += [
-        one for one in further if not costs[one[0]].isna().any() and (costs[one[0]] != costs["purchase_usd"]).any()
-    ]
-    known = ranking["simulated"] | (predicted & ranking.get("satisfies", True) & ranking["mean_wait_time"].notna())
-    drawn = np.flatnonzero((known & (ranking["jobs_left_out"] == 0)).to_numpy())
+    known, differs = costs.notna().all(), costs.ne(costs["purchase_usd"], axis=0).any()
+    axes += [one for one in further if known[one[0]] and differs[one[0]]]
+    shown = ranking["simulated"] | (predicted & ranking.get("satisfies", True) & ranking["mean_wait_time"].notna())
+    drawn = np.flatnonzero((shown & (ranking["jobs_left_out"] == 0)).to_numpy())
     drawn = drawn[np.linspace(0, len(drawn) - 1, min(len(drawn), _MOST_DRAWN)).astype(int)]
     drawn = np.unique(np.concatenate([np.arange(done.k), drawn]))
     rows = ranking["row"].to_numpy()[drawn]
@@ -345,14 +319,13 @@ def page_data(done: Recommendation, predicted: bool = False) -> dict[str, object
     )
     columns = [table["package_id"].tolist(), *(table[name].tolist() for name, _, _ in axes)]
     apart = ranking["jobs_left_out"].to_numpy()[drawn] > ranking["jobs_left_out"].iloc[0]
+    guessed = ~ranking["simulated"].to_numpy()[drawn] & predicted
     return {
         "list": records(done),
-        "axes": [
-            {"key": name, "label": label, "unit": unit, "more": name.startswith("total_")} for name, label, unit in axes
-        ],
+        "axes": [dict(zip(("key", "label", "unit", "more"), (*one, "total" in one[0]), strict=True)) for one in axes],
         "packages": [list(one) for one in zip(*columns, strict=True)],
         "apart": table["package_id"][apart].tolist(),
-        "guessed": table["package_id"][~ranking["simulated"].to_numpy()[drawn]].tolist() if predicted else [],
+        "guessed": table["package_id"][guessed].tolist(),
     }
 
 

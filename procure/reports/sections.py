@@ -49,14 +49,10 @@ def differ(values: Any) -> bool:
     return len(known) > 0 and bool(known.min() < known.max())
 
 
-def _some(n: int) -> np.ndarray:
-    """Return at most `_MOST_POINTS` of so many rows, evenly."""
-    return np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).astype(int))
-
-
 def predicted_against_simulated(predicted: np.ndarray, simulated: np.ndarray) -> Markup:
     """Draw out-of-fold predictions against what was simulated (figures 3.4 and 3.9 of Hutchison 2024)."""
-    some = _some(len(simulated))
+    n = len(simulated)
+    some = np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).astype(int))
     ends = [float(min(predicted.min(), simulated.min())), float(max(predicted.max(), simulated.max()))]
     x, y = (time_axis(title, ends) for title in ("simulated mean wait", "predicted mean wait (out of fold)"))
     spec = {
@@ -78,16 +74,14 @@ def budget(spent: pd.DataFrame) -> Markup:
         {"category": one.category, "share": one.share, "text": f"{share(one.share)}  (US$ {one.price_usd:,.0f})"}
         for one in spent.itertuples(index=False)
     ]
-    y = {"field": "category", "type": "nominal", "sort": None, "title": None}
+    category = {"field": "category", "type": "nominal", "sort": None}
+    x, y = column("share", title=None, axis=None, scale={"domain": [0, 1.3]}), category | {"title": None}
     spec = {
         "data": {"values": rows},
         "height": 26 * max(len(rows), 1),
-        "encoding": {"y": y, "x": column("share", title=None, axis=None, scale={"domain": [0, 1.3]})},
+        "encoding": {"y": y, "x": x},
         "layer": [
-            {
-                "mark": "bar",
-                "encoding": {"color": {"field": "category", "type": "nominal", "legend": None, "sort": None}},
-            },
+            {"mark": "bar", "encoding": {"color": category | {"legend": None}}},
             {"mark": {"type": "text", "align": "left", "dx": 4}, "encoding": {"text": {"field": "text"}}},
         ],
     }
@@ -95,11 +89,7 @@ def budget(spent: pd.DataFrame) -> Markup:
 
 
 def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None, log_clock: bool = False) -> Markup:
-    """Draw how many jobs were submitted per interval (figure 3.3).
-
-    A log that counts seconds from a start of its own (``log_clock``) has no dates: it is drawn in hours
-    since the first submission.
-    """
+    """Draw how many jobs were submitted per interval (figure 3.3); without dates (``log_clock``) in hours from 0."""
     submit = jobs["submit_time"].to_numpy()
     first, last = int(submit.min()), int(submit.max())
     step = next((s for s in _STEPS if (last - first) / s <= _MOST_BINS), 86_400 * 30)
@@ -133,19 +123,17 @@ def _interval(step: int) -> str:
 
 def rank_ranges(table: pd.DataFrame) -> Markup:
     """Draw rank intervals of the head of the list, where they are known; at least one must be."""
-    shown = table.head(MOST_RANGES).assign(place=np.arange(1, len(table.head(MOST_RANGES)) + 1))
-    known = shown[shown["alike"].notna()]
-    what = np.where(known["alike"].astype(bool), "cannot be told from the first", "can be")
-    places = known["place"].tolist()
+    n, words = min(len(table), MOST_RANGES), ["cannot be told from the first", "can be"]
+    known = table.head(n).assign(place=np.arange(1, n + 1)).dropna(subset="alike")
+    what = np.where(known["alike"].astype(bool), *words)
+    rows = records(place=known["place"].tolist(), low=known["rank_low"], high=known["rank_high"], what=what)
     spec = {
-        "data": {"values": records(place=places, low=known["rank_low"], high=known["rank_high"], what=what)},
-        "height": 30 + 10 * len(shown),
+        "data": {"values": rows},
+        "height": 30 + 10 * n,
         "encoding": {
             "y": {"field": "place", "type": "ordinal", "title": "place in the list",
-                  "scale": {"domain": list(range(1, len(shown) + 1))}, "axis": {"labelOverlap": True}},
-            "color": {"field": "what", "type": "nominal", "scale": {
-                "domain": ["cannot be told from the first", "can be"],
-                                                 "range": [BLUE, GREY]}},
+                  "scale": {"domain": list(range(1, n + 1))}, "axis": {"labelOverlap": True}},
+            "color": {"field": "what", "type": "nominal", "scale": {"domain": words, "range": [BLUE, GREY]}},
         },
         "layer": [
             {"mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.6}, "encoding": {
@@ -185,11 +173,6 @@ def lacked(bottleneck: Bottleneck, name: str) -> Markup:
     return still(f"lacked-{name}", f"Jobs that wait over time on {name}, by what they lack", spec)
 
 
-def heading_of(of: Quantity) -> str:
-    """Return what an axis is, with its unit."""
-    return f"{name_of(of)}, {of.unit}" if of.unit and of.unit != "s" else name_of(of)
-
-
 def name_of(of: Quantity) -> str:
     """Return what an axis is."""
     return {"tco": "cost over the years"}.get(of.name) or of.name.replace("-", " ")
@@ -214,16 +197,10 @@ def sureness(sure: Confidence | None) -> Markup:
     """Say how sure the list is; nothing of a single package, without a chart where no rank is known."""
     if sure is None or len(sure.table) < 2:
         return Markup()
-    known = bool(sure.table["alike"].head(MOST_RANGES).notna().any())
-    return render(
-        _FOLDER / "sureness.html",
-        is_known=known,
-        n_draws=sure.n_draws,
-        objective=sure.of.name.replace("-", " "),
-        unit=sure.unit,
-        lines=sure.sentences(),
-        chart=rank_ranges(sure.table) if known else "",
-    )
+    known, objective = bool(sure.table["alike"].head(MOST_RANGES).notna().any()), sure.of.name.replace("-", " ")
+    values: dict[str, Any] = {"is_known": known, "n_draws": sure.n_draws, "objective": objective, "unit": sure.unit}
+    chart = rank_ranges(sure.table) if known else ""
+    return render(_FOLDER / "sureness.html", **values, lines=sure.sentences(), chart=chart)
 
 
 def why(explanations: Sequence[PackageExplanation]) -> Markup:
@@ -273,7 +250,7 @@ def front(done: Recommendation) -> Markup:
         _FOLDER / "front.html",
         axes=axes,
         names=[name_of(axis) for axis in axes],
-        headings=[heading_of(axis) for axis in axes],
+        headings=[name_of(one) + (f", {one.unit}" if one.unit and one.unit != "s" else "") for one in axes],
         n_front=len(best),
         n_packages=len(points),
         n_simulated=int(simulated.sum()),
@@ -325,10 +302,8 @@ def programs() -> dict[str, str]:
 
 def digests(plan: Plan) -> dict[str, str]:
     """Return the digests of what results depend on, the warm-up as people read it."""
-    warm_up = re.compile(r"(?<= after )(\d+) s$")
-    return {
-        name: warm_up.sub(lambda found: duration(int(found[1])), str(value)) for name, value in plan.fingerprint.items()
-    }
+    told = plan.fingerprint.items()
+    return {name: re.sub(r"(?<= after )(\d+) s$", lambda m: duration(int(m[1])), str(value)) for name, value in told}
 
 
 def period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
@@ -347,23 +322,14 @@ def workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object]
     """Return what is shown of the jobs of one workload: their numbers, figures, and when they came."""
     jobs = as_logged(jobs)
     columns = {
-        "memory per node, GB": jobs["mem_mb_per_node"] / 1000,
-        "CPUs per node": jobs["cpus_per_node"],
-        "GPUs per node": jobs["gpus_per_node"],
-        "requested time": jobs["requested_time"],
-        "run time": jobs["run_time"],
-    }
+        "memory per node, GB": jobs["mem_mb_per_node"] / 1000, "CPUs per node": jobs["cpus_per_node"],
+        "GPUs per node": jobs["gpus_per_node"], "requested time": jobs["requested_time"], "run time": jobs["run_time"],
+    }  # fmt: skip
     figures = [
         {"what": what, "unit": "s" if "time" in what else "", "mean": v.mean(), "std": v.std(ddof=1), "low": v.min(),
          "high": v.max()}
         for what, v in columns.items()
     ]  # fmt: skip
-    log_clock = not has_dates(jobs)
-    return {
-        "name": name,
-        "log_clock": log_clock,
-        "n_jobs": len(jobs),
-        "n_gpu_jobs": int((jobs["gpus_per_node"] > 0).sum()),
-        "chart": jobs_over_time(jobs, name, tz, log_clock),
-        "figures": figures,
-    }
+    log_clock, n_gpu_jobs = not has_dates(jobs), int((jobs["gpus_per_node"] > 0).sum())
+    counts = {"name": name, "log_clock": log_clock, "n_jobs": len(jobs), "n_gpu_jobs": n_gpu_jobs}
+    return counts | {"chart": jobs_over_time(jobs, name, tz, log_clock), "figures": figures}
