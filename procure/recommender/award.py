@@ -118,10 +118,8 @@ def award_of(done: Recommendation) -> AwardMatrix:
     for name, one in rules.quantities.items():
         least, most = table.loc[kept, name].min(), table.loc[kept, name].max()
         if name not in rules.scale and one.unit == "s" and least < 60 and most > 0:
-            notes.append(
-                f"the best value of {name} is {duration(least)}, too short to compare offers by: state the values that "
-                "get all points and none in [award.scale]"
-            )
+            short = f"the best value of {name} is {duration(least)}, too short to compare offers by"
+            notes.append(f"{short}: state the values that get all points and none in [award.scale]")
     got = shares(table[kept], rules)
     points = points_of(got, rules.weights)
     order = np.lexsort((values.price[offers.loc[kept, "row"]], -points.round(9)))
@@ -163,7 +161,6 @@ def _offers(done: Recommendation, rules: Award) -> tuple[pd.DataFrame, list[str]
 
 
 def _vendors(done: Recommendation) -> np.ndarray:
-    """Name the vendors of every distinct package, those that are in it joined by +."""
     vendors = done.results.plan.quotes["vendor"].astype(str).replace("", NO_VENDOR)
     names = vendors.unique()
     held = np.column_stack([(done.results.counts[:, (vendors == name).to_numpy()] > 0).any(axis=1) for name in names])

@@ -124,15 +124,14 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
         values.confirm(lambda: rows[:: max(1, len(rows) // n)])
     learn_values(values, results, criteria, rule, verify, asked.note)
     n_before = int((values.simulated & ~values.now).sum())
-    front, swaps, by = None, None, criteria
-    if criteria.axes:
-        front, by = rank.find_front(values, criteria), replace(criteria, objective=criteria.axes[0])
-    else:
+    front = rank.find_front(values, criteria) if criteria.axes else None
+    swaps, by = None, replace(criteria, objective=criteria.axes[0]) if criteria.axes else criteria
+    if front is None:
         rank.confirm_list(values, criteria, k, rule)
-        if criteria.need_runs:
-            swaps = rank.try_swaps(values, criteria, results.counts, k, rule, asked.most_swapped)
-            if verify and rule == RUNS_ALL:
-                _take_front(values, results, criteria, k)
+    if front is None and criteria.need_runs:
+        swaps = rank.try_swaps(values, criteria, results.counts, k, rule, asked.most_swapped)
+        if verify and rule == RUNS_ALL:
+            _take_front(values, results, criteria, k)
     ranking = rank.ranking_table(values, by, rule)
     k = min(k, int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking))
     k = k if front is None else len(front)

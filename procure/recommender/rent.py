@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -185,17 +186,16 @@ def compare_rent(
     note("replaying the package")
     jobs = {name: _Jobs(plan, name, counts, policy, table, boot) for name in plan.workloads}
     package_id, costs = package_ids(counts[None, :], plan.types)[0], plan.study.costs
-    row = pd.DataFrame([dict(zip(plan.types, counts.tolist(), strict=True))])
+    row = pd.DataFrame([counts], columns=plan.types).assign(package_id=package_id, price_usd=0.0)
     weights = {one.name: one.weight for one in plan.study.scenarios}
-    bought = costs_of(plan, row.assign(package_id=package_id, price_usd=0.0), weights).iloc[0]
+    bought = costs_of(plan, row, weights).iloc[0]
+    paid = float(bought["tco_usd"])
     ways: dict[str, tuple[float, Callable[[_Jobs], tuple[np.ndarray, ...]]]] = {
-        "buy": (float(bought["tco_usd"]), lambda one: (np.zeros(0), one.alone)),
+        "buy": (paid, lambda one: (np.zeros(0), one.alone)),
         "on demand": (0.0, lambda one: (one.usd, one.boots)),
         "reserved": (0.0, lambda one: (one.reserved(), one.boots)),
+        **{f"burst over {duration(bound)}": (paid, partial(_Jobs.burst, bound=bound)) for bound in wait_bounds},
     }
-    for bound in wait_bounds:
-        burst = lambda one, bound=bound: one.burst(bound)  # noqa: E731
-        ways[f"burst over {duration(bound)}"] = (float(bought["tco_usd"]), burst)
     rows = []
     for way, (usd, of) in ways.items():
         note(f"{way}: counting US$ and waits")
@@ -313,9 +313,8 @@ def _notes(plan: Plan, table: pd.DataFrame, even: Mapping[str, float | None], bu
     for row in table[table["jobs_left_out"] > 0].itertuples():
         notes.append(f"{row.way}: {counted(row.jobs_left_out, 'job')} cannot run there, and cost nothing")
     notes.append("an instance runs one job; storage, transfers and staff of renting are not counted")
-    if plan.existing is not None and len(plan.existing):
-        existing = counted(len(plan.existing), "existing node")
-        notes.append(f"{existing} serve beside what is bought, and not where all is rented")
+    if plan.existing is not None and (n := len(plan.existing)):
+        notes.append(f"{counted(n, 'existing node')} serve beside what is bought, and not where all is rented")
     if plan.study.costs.usd_per_kwh is None:
         notes.append("costs: energy is not priced, so buying looks cheaper than it is; [costs] usd_per_kwh prices it")
     return notes

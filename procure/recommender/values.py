@@ -64,10 +64,9 @@ def criteria_of(
     """
     quotes = study.read_quotes()
     bounds = own_constraints(study, quotes)
-    if constraints:
-        more = [constraints] if isinstance(constraints, str) else constraints
-        written = [*study.recommend.constraints, *more]
+    if more := [constraints] if isinstance(constraints, str) and constraints else constraints:
         with argument("constraints"):
+            written = [*study.recommend.constraints, *more]
             bounds = parse_all(written, quantities(quotes["name"], study.classes))
     with argument("objective"):
         target = objective_of(objective or study.recommend.objective, quotes, study.classes)

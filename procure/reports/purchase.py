@@ -149,9 +149,9 @@ def report(
     whole = done.case
     predicted = done.predicted or results.learn_if_useful(whole)
     settings, learnt = results.plan.study.evaluate, (str(results.plan.study.model.feature_set), Surrogate.kind)
-    known = {learnt: (predicted.wait, predicted.wait)} if predicted else {}
-    judged_by = evaluate_case(whole, known, None, settings.k, settings.hit_share)
-    evaluation = judged_by.loc[:, ~judged_by.columns.str.startswith("published_")]
+    models = {learnt: (predicted.wait, predicted.wait)} if predicted else {}
+    evaluation = evaluate_case(whole, models, None, settings.k, settings.hit_share)
+    evaluation = evaluation.loc[:, ~evaluation.columns.str.startswith("published_")]
     note("explaining the first packages")
     explanations = _explanations(done, predicted)
     waits = compared(done) if explanations else None
@@ -161,7 +161,7 @@ def report(
     options = {"policy": policy, "workload": workload}
     asked = "".join(f" --{key} {shlex.quote(value)}" for key, value in options.items() if value)
     judged = np.flatnonzero(whole.runs_all & whole.simulated)
-    shows = predicted is not None and sections.differ(whole.wait[judged])  # else all waits are alike
+    known = predicted.wait[judged] if predicted and sections.differ(whole.wait[judged]) else None  # else all alike
     html = _page(
         done,
         waits,
@@ -172,13 +172,11 @@ def report(
         changes=load_notes(done.other_loads),
         marginal=explaining.marginal_sentences(explanations[0]) if explanations else [],
         predicted=predicted,
-        evaluation=evaluation.to_dict(orient="records") if shows else [],
+        evaluation=[] if known is None else evaluation.to_dict(orient="records"),
         no_model="" if predicted else results.why_no_model(whole),
         study_path=shlex.quote(str(name)),
         asked=asked + ("" if done.verified else " --no-verify"),
-        scatter=sections.predicted_against_simulated(predicted.wait[judged], whole.wait[judged])
-        if predicted and shows
-        else "",
+        scatter="" if known is None else sections.predicted_against_simulated(known, whole.wait[judged]),
         n_judged=len(judged),
     )
     if bill is not None:
@@ -270,8 +268,8 @@ def _pictures(
 ) -> dict[str, object]:
     """Draw the pictures that stand first."""
     own, sums = done.results.plan.study.job_classes, pictures.next_dollars(done, budgets)
-    drawn: dict[str, object] = {"spread": "", "weeks": [], "dollars": "", "sums": []}
-    drawn["cloud"] = picture("cloud", "Price and mean wait of the packages", pictures.cloud(data), ["packages"])
+    cloud = picture("cloud", "Price and mean wait of the packages", pictures.cloud(data), ["packages"])
+    drawn: dict[str, object] = {"spread": "", "weeks": [], "dollars": "", "sums": [], "cloud": cloud}
     if waits is not None:
         drawn["spread"] = picture("spread", "How waits spread, by kind of job", pictures.waits_by_class(waits, own))
         used, queued = pictures.weeks(done)
