@@ -17,10 +17,9 @@ from procure.models import WorkloadWaits
 from procure.objectives import OBJECTIVES
 from procure.objectives.aggregate import front
 from procure.objectives.constraints import parse, quantities
-from procure.recommender.notes import model_errors
 from procure.recommender.rank import confirm_list, find_front, ranking_table, values_of
 from procure.recommender.recommendation import records
-from procure.recommender.values import Criteria, Model, PackageValues
+from procure.recommender.values import Criteria, PackageValues
 from procure.sweep.results import load_results
 from procure.tables import write
 from procure.workload import generate
@@ -345,15 +344,3 @@ def test_a_model_no_better_than_a_constant_predicts_nothing(rmse):
     assert np.isnan(values.value(OBJECTIVES["mean-wait"])[0][2])
     values.learn(OBJECTIVES["worst-day"], lambda case: (found, np.full(3, 4.0)))
     assert values.filled("mean_wait_time")[:, 2].tolist() == [1.5, 4.0]
-
-
-def test_a_model_that_knows_no_more_than_the_mean_is_said_to_be_none():
-    good, bad = (
-        Model(
-            "p95-wait", "s", SimpleNamespace(rmse_seconds=rmse, constant_rmse_seconds=10.0, beats_constant=rmse < 9.5)
-        )
-        for rmse in (4.0, 9.9)
-    )
-    assert model_errors([bad]).startswith("no model of p95 wait") and "no model" not in model_errors([good])
-    said = model_errors([good, *[bad] * 4])
-    assert "4.0 s" in said and "9.9 s" not in said and "no model of 4 waits" in said

@@ -159,24 +159,6 @@ def test_ranges_by_hand():
     assert low.tolist() == [1, 1] and high.tolist() == [2, 2]
 
 
-def plainly_near(one: np.ndarray, other: np.ndarray) -> bool:
-    """The definition, node type by node type."""
-    fewer = more = 0
-    for mine, theirs in zip(one.tolist(), other.tolist(), strict=True):
-        fewer, more = fewer + (theirs < mine), more + (theirs > mine)
-    return (fewer == 1 and more >= 1) or (more == 1 and fewer >= 1)
-
-
-def test_packages_one_exchange_away_are_those_of_the_definition():
-    """As counted type by type; of packages of which none holds another, which share a budget."""
-    rng = np.random.default_rng(1)
-    counts = rng.integers(0, 4, (300, 4))
-    counts = np.unique(counts[counts.sum(axis=1) == 6], axis=0)
-    assert len(counts) > 20
-    for row in range(len(counts)):
-        assert is_one_swap_away(counts, row).tolist() == [plainly_near(counts[row], other) for other in counts]
-
-
 def values_of(truth: np.ndarray, guess: np.ndarray, counts: np.ndarray, known: np.ndarray) -> PackageValues:
     """Packages of which some are simulated, and the others predicted."""
     table = pd.DataFrame(counts, columns=list("ABC"))

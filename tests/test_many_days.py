@@ -13,16 +13,8 @@ from small_study import swept
 from test_futures import CHICAGO, DAY, log
 
 from procure.errors import ArgumentError
-from procure.evaluation.many_days import (
-    Days,
-    day_hits,
-    days_of,
-    hit_days,
-    normalised_wait,
-    predict_all_days,
-    robust_choices,
-    threshold_table,
-)
+from procure.evaluation import many_days
+from procure.evaluation.many_days import Days, day_hits, days_of, hit_days, normalised_wait, predict_all_days
 from procure.evaluation.ranking import at_k, evaluate, evaluate_case, find_hits, random_at_k
 from procure.models import WorkloadWaits, pool_workloads
 from procure.models.surrogate import fold_of
@@ -74,7 +66,9 @@ def test_normalised_waits_by_hand():
 def test_a_hit_threshold_table_by_hand():
     """Of five packages two are hits on more than one day; the score's first two hold one of them."""
     counted = np.array([2, 0, 3, 1, -1])
-    table = threshold_table({("composition", "m"): np.array([1.0, 2, 4, NAN, 0])}, counted, packages(5), [1], (2, 4, 9))
+    table = many_days.threshold_table(
+        {("composition", "m"): np.array([1.0, 2, 4, NAN, 0])}, counted, packages(5), [1], (2, 4, 9)
+    )
     mine = table[table["model"] == "m"].set_index("k")
     assert mine["n_hits"].tolist() == [2, 2]
     assert mine["n_ranked"].tolist() == [4, 4]
@@ -110,12 +104,12 @@ def test_nothing_of_a_fold_reaches_its_own_predictions(known, learns):
 def test_robust_choices_by_hand():
     """The mean takes the first, the worst day the second, and the one that leaves jobs out is not chosen."""
     held = days([[100, 400, 1], [1_000, 500, 1]], n_jobs=[[10, 10, 9], [1, 1, 1]])
-    found = robust_choices(held, packages(3), np.array([1, 1, 0])).set_index("choice")
+    found = many_days.robust_choices(held, packages(3), np.array([1, 1, 0])).set_index("choice")
     assert found["package_id"].to_dict() == {"mean": "p0", "worst": "p1", "cvar": "p1", "regret-max": "p0"}
     assert found.loc["mean", "mean"] == pytest.approx((10 * 100 + 1_000) / 11)
     assert found.loc["regret-max", "regret_max"] == 1.0
     assert found.loc["regret-max", "regret_day"] == "d1"
-    assert robust_choices(days([[NAN, NAN]]), packages(2), np.array([-1, -1])).empty
+    assert many_days.robust_choices(days([[NAN, NAN]]), packages(2), np.array([-1, -1])).empty
 
 
 def case(name, wait, left_out, n_jobs, weight):

@@ -92,18 +92,12 @@ def known(made: Report) -> set[str]:
         seconds.append(found.wait)
         texts |= {f"{share:.0%}", f"{found.n_simulated:,}", *re.findall(r"=(\d+)", found.package_id)}
     table = done.confidence.table
-    counts = [
-        *results.counts[first],
-        *results.counts[other],
-        results.counts[first].sum(),
-        done.other_loads["n_packages"],
-    ]
+    counts = [*results.counts[first], *results.counts[other], results.counts[first].sum()]
+    counts += [done.other_loads["n_packages"]]
     counts += [len(ranking), int(ranking["simulated"].sum()), done.confidence.n_draws, len(able), place + 1, 95]
     counts += [len(table) - 1, int(table["alike"].sum()) - 1, done.case.n_jobs, costs["energy_kwh_per_year"]]
-    counts += [
-        abs(packages[name].iloc[first] - packages[name].iloc[other])
-        for name in ("total_cpus", "total_mem_gb", "total_gpus")
-    ]
+    totals = packages[["total_cpus", "total_mem_gb", "total_gpus"]]
+    counts += (totals.iloc[first] - totals.iloc[other]).abs().tolist()
     for leader in {one["leader"] for one in done.other_loads["loads"]}:
         texts |= set(re.findall(r"=(\d+)", leader))
     texts |= {f"{one:,.0f}" for one in counts} | {f"{one:,.2f}" for one in money} | {f"{one:,.0f}" for one in money}

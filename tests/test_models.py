@@ -21,10 +21,9 @@ from procure.files import Archive, keep_array, load_booster, read_archive, write
 from procure.learn.class_features import FEATURES
 from procure.learn.run_times import RunTimes
 from procure.learn.store import SCHEMA as POLICY
-from procure.learn.store import UNTRAINED, TrainedPolicy, read_policy, write_policy
+from procure.learn.store import UNTRAINED, read_policy, write_policy
 from procure.models import Surrogate, WorkloadWaits, features, make_case, predict_packages, surrogate
-from procure.models import surrogate as split_module
-from procure.models.surrogate import correlations, from_archive, learn
+from procure.models.surrogate import from_archive, learn
 from procure.queue_time import store
 from procure.queue_time.training import train
 from procure.schemas import QUOTE
@@ -57,12 +56,6 @@ def waits(packages: pd.DataFrame) -> np.ndarray:
     return 1e5 / (packages["total_cpus_sum"].to_numpy() + 10.0) + packages["B"].to_numpy()
 
 
-def test_totals_are_the_published_three():
-    table = features(make_packages(2), plain_quotes(), "totals")
-    assert list(table.columns) == ["total_mem_gb", "total_cpus", "total_gpus"]
-    assert table["total_cpus"].tolist() == make_packages(2)["total_cpus_sum"].tolist()
-
-
 def test_composition_holds_counts_and_what_follows_from_them():
     """Counts per type, sums per category, nodes from each size up; no name twice whatever types are called."""
     packages = pd.DataFrame({"A": [2], "B": [1], "total_cpus": [3]})
@@ -88,7 +81,7 @@ def test_no_package_is_predicted_by_a_model_that_saw_it(monkeypatch):
             asked.append(({int(i) for i in x[:, 0]}, self.rows_))
             return np.ones(len(x))
 
-    monkeypatch.setattr(split_module, "Surrogate", Watched)
+    monkeypatch.setattr(surrogate, "Surrogate", Watched)
     x = np.arange(100.0)[:, None]
     wait = np.where(np.arange(100) % 4 == 0, 5.0, np.nan)
     found = predict_packages(x, wait, folds=5)
@@ -128,15 +121,8 @@ def test_waits_that_are_all_zero_are_learnt_as_zero():
 
 def make_results(packages: pd.DataFrame, every: int = 2) -> pd.DataFrame:
     rows = packages.iloc[::every]
-    return pd.DataFrame(
-        {
-            "package_id": rows["package_id"],
-            "workload": "day",
-            "policy": "best-fit",
-            "status": "ok",
-            "mean_wait_time": waits(rows),
-        }
-    )
+    labels = {"workload": "day", "policy": "best-fit", "status": "ok"}
+    return rows[["package_id"]].assign(**labels, mean_wait_time=waits(rows))
 
 
 JOBS = pd.DataFrame({"n_nodes": 1, "cpus_per_node": [1, 9], "mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": ""})
@@ -159,12 +145,10 @@ def test_a_case_joins_results_with_packages():
 @pytest.mark.slow
 def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
     """A second call reads, of a longer list, too; a seed or a wait that changed learns anew; damage is no obstacle."""
-    from procure.models import surrogate as keep
-
     packages, quotes = make_packages(60), plain_quotes()
     case = make_case(packages, quotes, JOBS, make_results(packages), "day", "best-fit")
-    own, real, calls = case.packages["package_id"].to_numpy(), keep.cross_validate, []
-    monkeypatch.setattr(keep, "cross_validate", lambda *a, **k: calls.append(1) or real(*a, **k))
+    own, real, calls = case.packages["package_id"].to_numpy(), surrogate.cross_validate, []
+    monkeypatch.setattr(surrogate, "cross_validate", lambda *a, **k: calls.append(1) or real(*a, **k))
 
     def learnt(case, folder=tmp_path, **more):
         return learn(case, features(case.packages, quotes).to_numpy(), folder=folder, **more)
@@ -185,15 +169,6 @@ def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
     assert len(calls) == 5
 
 
-def test_correlations_follow_the_published_table():
-    """4 × 4 over simulated packages only; a perfect line is 1."""
-    table = pd.DataFrame({"total_mem_gb": [1.0, 2, 3, 9], "total_cpus": [3, 2, 1, 0], "total_gpus": 1})
-    found = correlations(table, np.array([10.0, 20, 30, np.nan]))
-    assert found.loc["total_mem_gb", "mean_wait_time"] == pytest.approx(1)
-    assert found.loc["total_cpus", "mean_wait_time"] == pytest.approx(-1)
-    assert np.isnan(found.loc["total_gpus", "mean_wait_time"])
-
-
 def test_a_model_that_xgboost_cannot_read_names_its_version() -> None:
     with pytest.raises(TableError, match=r"x: the model file is damaged, or written by another XGBoost than \d"):
         load_booster(b"{L\0\0\0\0\0\0\0\x07", "x")
@@ -201,10 +176,7 @@ def test_a_model_that_xgboost_cannot_read_names_its_version() -> None:
 
 ROWS = np.random.default_rng(1).random((300, 4)).astype(np.float32)
 TARGET = ROWS.sum(axis=1).astype(np.float64)
-SUFFIXES = {
-    "xgboost": "zip", "site": "model", "policy": "policy", "network": "network",
-    "kept": "zip",
-}  # fmt: skip
+SUFFIXES = {"xgboost": "zip", "site": "model", "policy": "policy", "network": "network", "kept": "zip"}
 """Each kind of file that a fitted model is kept in, a study's by how its trees grow, and the ending given here."""
 
 # Reads archives in a process of its own, so that a crash is seen: a line each, "ok" or the error.
@@ -250,38 +222,22 @@ def read_all(folder: Path) -> dict[str, str]:
     return dict(zip(names, said, strict=True))
 
 
-def fitted() -> surrogate.Surrogate:
-    return surrogate.Surrogate(1).fit(ROWS, TARGET * 100)
-
-
 @cache
 def trained() -> store.SiteModel:
     return train(busy_site(300), QUICK)
 
 
 def saved(kind: str, folder: Path) -> Path:
-    """Save a small model of a kind: a study's, or a site's for its queue."""
-    path = folder / "whole"
-    if kind == "site":
-        store.save(trained(), path)
-        return path
-    if kind == "kept":
-        keep_array(folder, "whole", [1], lambda: ROWS)
-        return folder / "whole.zip"
-    if kind == "policy":
-        write_policy(path, policy())
-        return path
-    if kind == "network":
-        write_network(path, random_network())
-        return path
-    write_archive(path, fitted().archive())
+    """Save a small model of a kind: a study's, a site's for its queue, or a policy that knows past run times."""
+    path = folder / ("whole.zip" if kind == "kept" else "whole")
+    {
+        "site": lambda: store.save(trained(), path),
+        "kept": lambda: keep_array(folder, "whole", [1], lambda: ROWS),
+        "policy": lambda: write_policy(path, replace(UNTRAINED, history=RunTimes().fit(generate(1, n_jobs=200)))),
+        "network": lambda: write_network(path, random_network()),
+        "xgboost": lambda: write_archive(path, surrogate.Surrogate(1).fit(ROWS, TARGET * 100).archive()),
+    }[kind]()
     return path
-
-
-def policy() -> TrainedPolicy:
-    """Return a policy that knows the run times of past jobs."""
-    past = generate(1, n_jobs=200)
-    return replace(UNTRAINED, history=RunTimes().fit(past), trained={"nodes": 5})
 
 
 def altered(content: bytes, rng: random.Random) -> bytes:

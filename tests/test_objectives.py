@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from procure.errors import TableError
-from procure.objectives import OBJECTIVES, objective
+from procure.objectives import OBJECTIVES
 from procure.objectives.aggregate import HOW, aggregate, best_first, front, kept_by, knee, pooled_mean, regrets
 from procure.objectives.constraints import UNITS, explain, parse, parse_all, quantities
 from procure.recommender.rank import eligible
@@ -28,15 +28,6 @@ def test_every_objective_stands_on_a_column_that_exists():
         assert one.column in units
         if one.how != "regret-max":
             assert units[one.column].split(" over")[0] == one.unit, one.name
-
-
-def test_an_objective_that_is_not_in_the_results_lists_those_that_are():
-    with pytest.raises(TableError) as raised:
-        objective("p95-wait", ["mean_wait_time", "price_usd"])
-    assert str(raised.value) == (
-        "objective 'p95-wait' needs column p95_wait_time, which these results do not hold; "
-        "available here: mean-wait, price, worst-day, regret-max, cvar"
-    )
 
 
 def test_aggregates_by_hand():

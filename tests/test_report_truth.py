@@ -29,7 +29,7 @@ from procure.recommender.confidence import Confidence
 from procure.recommender.recommendation import Recommendation, about_waiting, records
 from procure.reports import Report, sections
 from procure.reports.bill import ended, totals
-from procure.reports.memo import compared, write_memo
+from procure.reports.memo import compared
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
@@ -55,21 +55,6 @@ def test_a_head_of_which_no_rank_is_known_has_no_chart():
     table.loc[3, ["rank_low", "rank_high"]] = 4
     table.loc[3, "alike"] = False
     assert "<svg" in sections.sureness(Confidence(table, "nothing", 0, 0))
-
-
-@pytest.mark.slow
-def test_page_one_speaks_of_all_workloads_as_the_list_does(done: Recommendation):
-    """The mean wait that the purchase brings is that of the list's first row, not that of the worst workload."""
-    against = compared(done)
-    assert against.workload == "the 2 workloads"
-    assert len(against.jobs) == done.case.n_jobs
-    mean = against.figures()["wait_mean"]
-    row = int(done.ranking["row"].iloc[0])
-    if done.ranking["simulated"].iloc[0]:
-        assert mean == pytest.approx(done.ranking["mean_wait_time"].iloc[0])
-    each = [case.wait[row] for case in done.results.cases]
-    assert min(each) <= mean <= max(each)
-    assert f"would wait {duration(mean)} on average" in " ".join(write_memo(done, against).parts[0][2])
 
 
 def test_workloads_count_by_their_weight(done: Recommendation):

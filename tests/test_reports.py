@@ -220,12 +220,8 @@ def test_only_the_page_is_answered(address: str):
 
 def test_bad_bounds_are_one_line(address: str):
     """What cannot be read, and what nothing keeps, is said; the server goes on."""
-    for query in (
-        {"constraints": "mean_wait<=soon"},
-        {"budget": "-1"},
-        {"k": "0"},
-        {"constraints": "total_cpus>=1000000"},
-    ):
+    bad = ({"constraints": "mean_wait<=soon"}, {"budget": "-1"}, {"k": "0"}, {"constraints": "total_cpus>=1000000"})
+    for query in bad:
         assert len(asked(address, **query)["error"]) > 10
     assert "no job is of class gpu" in asked(address, constraints="gpu_p95_wait<=4h")["error"]
     assert asked(address, k="2")["list"][0]["rank"] == 1

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.explorer.observations import Observations
 from procure.packages import PackageRules, expand_packages
 from procure.packages.nodes import counts_of_ids, package_ids
 from procure.packages.prices import order_cents
@@ -123,12 +122,3 @@ def test_package_names_are_those_of_the_package_table_and_can_be_read_back() -> 
     made = package_table(table[names].to_numpy(np.int64), here)
     pd.testing.assert_frame_equal(made, table[made.columns], check_dtype=False)
     assert (counts_of_ids(package_ids(table[names].to_numpy(np.int64), names), names) == table[names]).all(axis=None)
-
-
-def test_what_is_known_is_ranked_by_jobs_left_out_then_wait_then_price() -> None:
-    here = space(quotes())
-    known = Observations(here)
-    counts = here.sample(4, np.random.default_rng(0))
-    known.add(counts, np.array([9.0, np.nan, 5.0, 7.0]), np.array([0, 0, 1, 0]))
-    assert known.order().tolist() == [3, 0, 2]
-    assert known.has(counts).all() and not known.has(counts + 1).any()
