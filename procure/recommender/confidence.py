@@ -90,13 +90,10 @@ class Confidence:
         came = f"the jobs, {counted(self.n_units, 'group')} that came together,"
         units = f"the {self.n_units} days" if self.unit == "days" else came
         tied, others = int(alike[1:].sum()), len(alike) - 1
-        return [
-            f"in {counted(self.n_draws, 'draw')} from {units} the first package is the best in "
-            f"{first['share_first']:.0%}, and of rank {first['rank_low']:.0f} to {first['rank_high']:.0f} in 90 %; "
-            f"{'all' if tied == others else tied or 'none'} of the {others} others of the head "
-            "cannot be told apart from it",
-            *lost,
-        ]
+        text = f"in {counted(self.n_draws, 'draw')} from {units} the first package is the best in "
+        text += f"{first['share_first']:.0%}, and of rank {first['rank_low']:.0f} to {first['rank_high']:.0f} in 90 %; "
+        among = f"{'all' if tied == others else tied or 'none'} of the {others} others of the head"
+        return [f"{text}{among} cannot be told apart from it", *lost]
 
 
 def resample_bursts(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -130,20 +127,16 @@ def assess(
     policies that are simulated slowly. Where the head holds predictions, and without resamples, nothing is known of
     the order.
     """
-    of = criteria.objective
-    if "satisfies" in ranking:
-        ranking = ranking[ranking["satisfies"]]
-    every = ranking["row"].to_numpy()
+    of, ranking = criteria.objective, ranking[ranking["satisfies"]] if "satisfies" in ranking else ranking
     # The mean of a package that leaves jobs out is over other jobs, so the order beyond is not resampled.
-    left_out = ranking["jobs_left_out"].to_numpy()
+    every, left_out = ranking["row"].to_numpy(), ranking["jobs_left_out"].to_numpy()
     rows = every[: min(max(k, HEAD), int(np.cumprod(left_out == left_out[:1]).sum()))]
     ids = values.packages["package_id"].to_numpy()[rows]
     table = pd.DataFrame({"package_id": ids}, columns=["package_id", *_TYPES]).astype(_TYPES)
     unknown = Confidence(table, "nothing", 0, 0, of=of)
     if of.source != "result" or not values.simulated[rows].all():
         return unknown
-    failures: list[str] = []
-    n_units, edges, figures = len(values.cases), None, None
+    failures, n_units, edges, figures = list[str](), len(values.cases), None, None
     if by_days := n_units >= FEWEST_DAYS:
         # The edge of the best 5 % is that of the packages that the study's sweep has simulated.
         sampled = np.flatnonzero(np.all([case.simulated & case.runs_all for case in values.cases], axis=0))

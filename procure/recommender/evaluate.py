@@ -35,10 +35,9 @@ from procure.text import Shown, as_html, as_html_list, as_text, be, counted, dur
 class Evaluation:
     """How good a study's model is at finding the best packages.
 
-    ``hit_share`` of the packages are hits on one of the ``workloads``. ``hits``: of each workload by itself the rows of
-    `procure.evaluation.ranking.evaluate_case`; of all together, where there is a threshold, those of
-    `procure.evaluation.many_days.threshold_table`, with ``sweep``, the precision at every threshold, and ``choices``,
-    the packages that robust choices would buy.
+    ``hit_share`` of the packages are hits on one of the ``workloads``. ``hits``: of each workload the rows of
+    `procure.evaluation.ranking.evaluate_case`; with a threshold, of all together those of
+    `procure.evaluation.many_days.threshold_table`, with ``sweep``, the precision at every threshold, and ``choices``.
     """
 
     study: str
@@ -172,12 +171,10 @@ def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: lis
             notes.append(few_simulated(case, study.model.folds))
         tables.append(evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule))
         first = tables[-1].iloc[0]
-        who = first["model"] if first["feature_set"] == "none" else first["feature_set"]
-        last.append(
-            f"{case.name}: {first['n_ranked']:,} ranked packages, {first['n_hits']:,} hits by the share, "
-            f"{first['n_hits_real']:,} with ties; rank correlation {first['spearman']:.4f} "
-            f"({who}); {(~case.runs_all).mean():.0%} of all packages leave jobs out"
-        )
+        who, out = first["model" if first["feature_set"] == "none" else "feature_set"], (~case.runs_all).mean()
+        text = f"{case.name}: {first['n_ranked']:,} ranked packages, {first['n_hits']:,} hits by the share, "
+        text += f"{first['n_hits_real']:,} with ties; rank correlation {first['spearman']:.4f} ({who}); "
+        last.append(f"{text}{out:.0%} of all packages leave jobs out")
         if not case.runs_all.any():
             last.append(f"{case.name}: no package runs every job; --rule published ranks them all the same")
         if not first["n_hits"]:
@@ -259,10 +256,8 @@ def _verdict(rows: pd.DataFrame) -> str:
     at_k = rows[rows["k"] == length].assign(who=_ranked_by).set_index("who")
     first, naive = at_k.iloc[0], at_k[at_k["feature_set"] == "none"]
     others = ", ".join(f"{who} {row.precision:.0%}" for who, row in naive.iterrows())
-    text = (
-        f"{first['precision']:.0%} of the first {length} packages by {at_k.index[0]} are among the best ({others}); "
-        f"on the best of them jobs wait {duration(first['regret_seconds'])} longer than on the best of all"
-    )
+    text = f"{first['precision']:.0%} of the first {length} packages by {at_k.index[0]} are among the best ({others}); "
+    text += f"on the best of them jobs wait {duration(first['regret_seconds'])} longer than on the best of all"
     as_good = naive.index[(naive["precision"] >= first["precision"]) & (first["feature_set"] != "none")]
     return text + (f"; {' and '.join(as_good)} {be(len(as_good))} as good at this length" if len(as_good) else "")
 
@@ -284,11 +279,8 @@ class Training(Shown):
 
     def records(self) -> list[dict[str, object]]:
         """Return the rows with their correlations, as ``procure train --format json`` prints them."""
-        return [
-            {str(name): value for name, value in row.items()}
-            | {"correlations": self.correlations[row["workload"]].to_dict()}
-            for row in self.table.to_dict(orient="records")
-        ]
+        rows = self.table.to_dict(orient="records")
+        return [row | {"correlations": self.correlations[row["workload"]].to_dict()} for row in rows]  # type: ignore
 
     @property
     def title(self) -> str:

@@ -94,11 +94,9 @@ def _coverage(done: Recommendation, n_before: int, n_searched: int, left: pd.Ser
     parts = [f"{len(left) - n_unknown:,} are predicted"] if len(left) > n_unknown else []
     parts += [f"{n_unknown:,} have no known wait"] if n_unknown else []
     searched = f" ({n_searched:,} of them by procure search)" if n_searched else ""
-    return (
-        f"{counted(n, 'distinct package')}: {n_able:,} run every job, {n - n_able:,} cannot and {rest}; "
-        f"{n_before:,} were simulated before{searched}, {done.n_verified:,} to confirm the list, "
-        + (" and ".join(parts) or "so that all are simulated")
-    )
+    jobs = f"{counted(n, 'distinct package')}: {n_able:,} run every job, {n - n_able:,} cannot and {rest}"
+    runs = f"{n_before:,} were simulated before{searched}, {done.n_verified:,} to confirm the list"
+    return f"{jobs}; {runs}, " + (" and ".join(parts) or "so that all are simulated")
 
 
 def _about_criteria(values: PackageValues, criteria: Criteria) -> list[str]:
@@ -131,12 +129,11 @@ def model_errors(models: Sequence[Model]) -> str:
     if not models:
         return "every package that could lead the list is simulated, so its order needs no model"
     useful, bad = ([one for one in models if one.useful is good] for good in (True, False))
-    said = [
-        f"out of fold, a prediction of {one.what.replace('-', ' ')} is off by "
-        f"{with_unit(one.predicted.rmse_seconds, one.unit)} (RMSE; always answering the mean: "
-        f"{with_unit(one.predicted.constant_rmse_seconds, one.unit)})"
-        for one in useful[: 3 if len(useful) < 4 else 1]
-    ]
+    said = []
+    for one in useful[: 3 if len(useful) < 4 else 1]:
+        off, constant = (with_unit(getattr(one.predicted, f"{of}rmse_seconds"), one.unit) for of in ("", "constant_"))
+        what = f"out of fold, a prediction of {one.what.replace('-', ' ')}"
+        said.append(f"{what} is off by {off} (RMSE; always answering the mean: {constant})")
     if bad:
         of = " and ".join(one.what.replace("-", " ") for one in bad) if len(models) <= 3 else f"{len(bad)} waits"
         said.append(f"no model of {of} beats always answering the mean; simulate more packages (sweep.sample)")
@@ -150,12 +147,10 @@ def _about_budget(done: Recommendation) -> list[str]:
     above = np.round(whole - study.packages.budget_usd, 2)
     if not (above > 0).any():
         return []
-    more = f", US$ {above[0]:,.2f} more" if above[0] > 0 else ""
-    return [
-        f"budget: with racks, network, percentages and tax {(above > 0).sum():,} of {counted(len(rows), 'package')} of "
-        f"the list cost more than US$ {study.packages.budget_usd:,.2f}; the first comes to US$ {whole[0]:,.2f}{more}",
-        *budget_notes(study.costs),
-    ]
+    more, of = f", US$ {above[0]:,.2f} more" if above[0] > 0 else "", counted(len(rows), "package")
+    text = f"budget: with racks, network, percentages and tax {(above > 0).sum():,} of {of} of the list cost more than "
+    text += f"US$ {study.packages.budget_usd:,.2f}; the first comes to US$ {whole[0]:,.2f}{more}"
+    return [text, *budget_notes(study.costs)]
 
 
 def _about_existing(results: StudyResults) -> str:
@@ -200,21 +195,17 @@ def _none_able(results: StudyResults) -> str:
         return "no package runs every job, though each job is run by some package"
     asked = as_logged(lost)[["gpus_per_node", "mem_mb_per_node", "cpus_per_node", "n_nodes"]]
     top = lost.loc[asked.sort_values([*asked]).index[-1]]
-    return (
-        f"no package runs every job; every package leaves out {lost['n_jobs'].sum():,} of "
-        f"{sum(case.n_jobs for case in results.cases):,}, the most demanding on {request_text(top)}; procure study "
-        "check says whether a GPU model is missing"
-    )
+    out = f"{lost['n_jobs'].sum():,} of {sum(case.n_jobs for case in results.cases):,}"
+    text = f"no package runs every job; every package leaves out {out}, the most demanding on {request_text(top)}"
+    return f"{text}; procure study check says whether a GPU model is missing"
 
 
 def about_results(results: StudyResults) -> list[str]:
     """Say which runs of the study are missing, failed, or beyond its plan; or that a search chose its packages."""
     plan = results.plan
     if plan.searched:
-        return [
-            f"the rules allow {unlisted(plan.study)}: these {len(plan.packages):,} are those that "
-            "searches have simulated; procure search goes on"
-        ]
+        these = f"these {len(plan.packages):,} are those that searches have simulated; procure search goes on"
+        return [f"the rules allow {unlisted(plan.study)}: {these}"]
     counts, _ = verify(plan)
     missing, failed, beyond = (counts[name] for name in ("n_missing", "n_failed", "n_beyond_plan"))
     bad = results.results[results.results["status"] != "ok"].head(1)

@@ -70,10 +70,8 @@ def _left_out(done: Recommendation) -> str | None:
         asked = _work(jobs, f"{name.lower()}s")
         shares.append((asked[jobs["start_time"].isna()].sum() / max(asked.sum(), 1e-9), name))
     share, of = max(shares)
-    return (
-        f"{counted(n, 'job')} of {done.case.n_jobs:,}, with {100 * share:.0f} % of the {of}-hours, can never run on "
-        "the first package, nor on any that leaves fewer"
-    )
+    which = f"{counted(n, 'job')} of {done.case.n_jobs:,}, with {100 * share:.0f} % of the {of}-hours,"
+    return f"{which} can never run on the first package, nor on any that leaves fewer"
 
 
 def _longer_than_logged(done: Recommendation) -> str | None:
@@ -87,13 +85,11 @@ def _few_jobs(done: Recommendation) -> str | None:
     few = concentration(done, done.first).get("few") if done.ranking["simulated"].iloc[0] else None
     if few is None:
         return None
-    users = few["users"]
+    n, users, make = few["n_jobs"], few["users"], "makes" if few["n_jobs"] == 1 else "make"
+    jobs = f"{counted(n, 'job')} of {done.case.n_jobs:,} ({100 * few['share_of_jobs']:.2f} %)"
     whose = f", of user{'s' * (len(users) > 1)} {listed(users)}" if users else ""
-    return (
-        f"{counted(few['n_jobs'], 'job')} of {done.case.n_jobs:,} ({100 * few['share_of_jobs']:.2f} %) "
-        f"{'makes' if few['n_jobs'] == 1 else 'make'} {100 * few['share_of_waiting']:.0f} % of the waiting: "
-        f"{few['n_of_request']:,} on {request_text(few['request'])}{whose}"
-    )
+    which = f"{few['n_of_request']:,} on {request_text(few['request'])}{whose}"
+    return f"{jobs} {make} {100 * few['share_of_waiting']:.0f} % of the waiting: {which}"
 
 
 def _costly_rule(done: Recommendation) -> str | None:
@@ -159,10 +155,8 @@ def _below_demand(done: Recommendation) -> str | None:
     used, of = max(((share, name) for name, share in load(done).items()), default=(0.0, ""))
     if used <= 1:
         return None
-    return (
-        f"The jobs ask for {used:.2f} times the {_RESOURCES[of]} that the first package has while they are "
-        "submitted, so its queue grows to the end, and a longer log would show longer waits"
-    )
+    ask = f"The jobs ask for {used:.2f} times the {_RESOURCES[of]} that the first package has while they are submitted"
+    return f"{ask}, so its queue grows to the end, and a longer log would show longer waits"
 
 
 def _far_above(done: Recommendation) -> str | None:
@@ -211,10 +205,9 @@ def _not_told_apart(done: Recommendation) -> str | None:
     n, of = int(alike.sum()) - 1, len(alike) - 1
     others = f"any of the {of} others" if n == of > 1 else f"{n} of the {of} others" if of > 1 else "the other"
     low, high = duration(waits.min()), duration(waits.max())
-    return (
-        f"On jobs drawn anew from the log the first package cannot be told apart from {others} that it was compared "
-        f"with; {f'all wait {low}' if low == high else f'their waits are {low} to {high}'}"
-    )
+    wait = f"all wait {low}" if low == high else f"their waits are {low} to {high}"
+    told = f"On jobs drawn anew from the log the first package cannot be told apart from {others}"
+    return f"{told} that it was compared with; {wait}"
 
 
 def _turns(done: Recommendation) -> str | None:

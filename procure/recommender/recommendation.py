@@ -140,29 +140,24 @@ _OF_TASKS = ["n_tasks", "cpus_per_task", "mem_mb_per_task", "gpus_per_task"]
 
 
 def waits_of(done: Recommendation, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return every metric of some packages on each workload, float64[workloads, rows] by name.
-
-    NaN where a package was not simulated.
-    """
+    """Return every metric of some packages on each workload, float64[workloads, rows]; NaN where not simulated."""
     results, names = done.results, list(done.results.plan.metric_names)
     ids = done.case.packages["package_id"].iloc[rows]
     runs = pd.concat([one for one in (results.results, results.searched) if len(one)], ignore_index=True)
     runs = runs[(runs["policy"] == results.policy) & (runs["status"] == "ok") & runs["package_id"].isin(ids)]
     runs = runs.drop_duplicates(["workload", "package_id"]).set_index(["workload", "package_id"]).reindex(columns=names)
-    found = np.full((len(names), len(results.cases), len(rows)), np.nan)
-    for i, case in enumerate(results.cases):
-        found[:, i] = runs.reindex([(case.name, one) for one in ids]).to_numpy(dtype="float64").T
-        new = np.isnan(found[names.index("mean_wait_time"), i]) & done.package_values.simulated[rows]
+    each = []
+    for case in results.cases:
+        held = runs.reindex([(case.name, one) for one in ids]).to_numpy(dtype="float64").T
+        new = np.isnan(held[names.index("mean_wait_time")]) & done.package_values.simulated[rows]
         if new.any():
-            found[:, i, new] = simulate_once(results, case.name, rows[new], []).T
-    return dict(zip(names, found, strict=True))
+            held[:, new] = simulate_once(results, case.name, rows[new], []).T
+        each.append(held)
+    return dict(zip(names, np.stack(each, axis=1), strict=True))
 
 
 def by_class(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> list[dict[str, Any]]:
-    """Return ``class n_jobs mean_wait_time p95_wait_time share_over_1h`` of one of the packages, for classes with jobs.
-
-    Means over the workloads by what they weigh and by the jobs that they have of the class.
-    """
+    """Return ``class n_jobs mean_wait_time p95_wait_time share_over_1h`` of a package, by jobs over the workloads."""
     found = []
     for name in (*CLASSES, *done.results.plan.study.classes):
         n = np.array([case.class_jobs.get(name, 0) for case in done.results.cases])
@@ -228,13 +223,12 @@ def _few(jobs: pd.DataFrame, wait: np.ndarray) -> dict[str, Any] | None:
 
 def against_log(done: Recommendation) -> tuple[float, float] | None:
     """Return the mean wait on the first package and in the log, s; None where the log does not say it."""
-    row, found, plan = done.first, [], done.results.plan
+    found, plan = [], done.results.plan
     for case, waits in zip(done.results.cases, done.package_values.results[MEAN_WAIT.column], strict=True):
         jobs = counted_jobs(plan.workloads[case.name], plan.warm_up(case.name))
-        if np.isnan(waits[row]) or not starts_known(jobs):
-            continue
-        logged = (jobs["start_time"] - jobs["submit_time"]).dropna().astype("float64").clip(lower=0).mean()
-        found.append((waits[row], logged, case.weight * len(jobs)))
+        if not np.isnan(waits[done.first]) and starts_known(jobs):
+            logged = (jobs["start_time"] - jobs["submit_time"]).dropna().astype("float64").clip(lower=0).mean()
+            found.append((waits[done.first], logged, case.weight * len(jobs)))
     if not found:
         return None
     here, logged, weight = np.array(found).T
@@ -247,16 +241,13 @@ def about_waiting(done: Recommendation) -> list[str]:
         return []
     waits = waits_of(done, np.array([done.first]))
     whole, classes = of_all(done, waits, 0, done.first), by_class(done, waits, 0)
-    text = (
-        f"on the first package jobs wait {duration(whole['mean_wait_time'])} on average, 95 % of them up to "
-        f"{duration(whole['p95_wait_time'])}, and {100 * whole['share_over_1h']:.1f} % over an hour"
-    )
+    wait, p95 = duration(whole["mean_wait_time"]), duration(whole["p95_wait_time"])
+    text = f"on the first package jobs wait {wait} on average, 95 % of them up to {p95}, and "
+    text += f"{100 * whole['share_over_1h']:.1f} % over an hour"
     if len(classes) > 1:
         worst = max(classes, key=lambda one: one["mean_wait_time"])
-        text += (
-            f"; the class that waits longest is {worst['class']}: {duration(worst['mean_wait_time'])} on average, "
-            f"{100 * worst['share_over_1h']:.1f} % over an hour"
-        )
+        text += f"; the class that waits longest is {worst['class']}: {duration(worst['mean_wait_time'])} on average, "
+        text += f"{100 * worst['share_over_1h']:.1f} % over an hour"
     return [text]
 
 

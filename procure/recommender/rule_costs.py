@@ -65,10 +65,8 @@ class RuleCost(NamedTuple):
             return f"without {rule} none of {tried} simulated for the same money is better"
         more = self.before_left_out - self.jobs_left_out
         runs = f", runs {counted(more, 'job')} more" if more else ""
-        return (
-            f"without {rule} {of} {with_unit(self.value, self.unit)}{runs}, not "
-            f"{with_unit(self.before, self.unit)}: {self.package_id}, the best of {tried} simulated"
-        )
+        value, before = (with_unit(one, self.unit) for one in (self.value, self.before))
+        return f"without {rule} {of} {value}{runs}, not {before}: {self.package_id}, the best of {tried} simulated"
 
 
 def rule_costs(
@@ -166,9 +164,9 @@ def shape_notes(of: dict[str, Any] | None) -> list[str]:
     if of is None:
         return []
     waits, first = (
-        f"wait {duration(of[f'{who}mean_wait_time'])}" + (f" and {counted(n, 'job')} cannot run" if n else "")
+        f"wait {duration(of[f'{who}mean_wait_time'])}"
+        + (f" and {counted(n, 'job')} cannot run" if (n := of[f"{who}jobs_left_out"]) else "")
         for who in ("", "first_")
-        for n in (of[f"{who}jobs_left_out"],)
     )
     choice = f"would be {of['package_id']}, where jobs {waits}; on the first package they then {first}"
     choice = f"stays, where jobs then {waits}" if of["stays"] else choice
