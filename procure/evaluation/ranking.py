@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -49,16 +49,14 @@ def rank_confidence(
 ) -> pd.DataFrame:
     """Say how ranks vary over resampled workloads, and which packages cannot be told apart from the first.
 
-    ``drawn`` are mean waits, or other figures of which less is better, float64[draws, packages], the first being the
-    one that is to be bought; ``edges`` are by draw the figure up to which a package is among the best `TOP_SHARE` of
-    all, None = not known. Returns a row per package: ``rank_low`` and ``rank_high``, see `rank_ranges`, ``share_first``
-    of the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5 %, and
-    ``alike``.
+    ``drawn`` are mean waits, or other figures of which less is better, float64[draws, packages], first the one that is
+    to be bought; ``edges`` by draw the figure up to which a package is among the best `TOP_SHARE`, None = not known.
+    Returns a row per package: ``rank_low`` and ``rank_high``, see `rank_ranges`, ``share_first`` of the draws in which
+    it was best (ties counted for each), ``chance_top`` of being among the best 5 %, and ``alike``.
 
     A package is **alike** if the 90 % range of its difference from the first over the draws reaches below 0, or if both
-    are equal in every draw: what makes all packages wait longer cancels. So one that is hardly ever better is told
-    apart, though it may be as good where no job waits. The first was chosen because it came out first, so the rule
-    leans a little toward telling packages apart.
+    are equal in every draw: what makes all packages wait longer cancels. The first was chosen because it came out
+    first, so the rule leans a little toward telling packages apart.
     """
     low, high = rank_ranges(drawn, figures)
     gap = drawn - drawn[:, [0]]
@@ -73,10 +71,9 @@ def rank_ranges(drawn: np.ndarray, figures: np.ndarray | None = None) -> tuple[n
     """Return the range of each package's rank, int64, shape (packages,) each; every package's place lies in its own.
 
     ``drawn`` is as for `rank_confidence`, packages in the order of the list: the range holds 90 % of the resamples'
-    ranks, widened to the place, for the list's head was chosen as what came out best in one of them. Resamples of few
-    days vary less than days do: with ``figures``, what the list is in the order of, the rank is also at least 1 + the
-    number of packages that are told apart as better, and at most the number that is not told apart as worse, the
-    difference being beyond 90 % of a normal distribution of its own standard deviation over the resamples.
+    ranks, widened to the place. Resamples of few days vary less than days do: with ``figures``, what the list is in the
+    order of, it also reaches from 1 + the packages told apart as better to those not told apart as worse, where a
+    difference is beyond 90 % of a normal distribution of its own standard deviation over the resamples.
     """
     ranks = pd.DataFrame(drawn).rank(axis=1, method="min")
     low, high = np.quantile(ranks, TAILS, axis=0, method="inverted_cdf").astype(np.int64)
@@ -91,18 +88,13 @@ def rank_ranges(drawn: np.ndarray, figures: np.ndarray | None = None) -> tuple[n
     return np.minimum(low, place), np.maximum(high, place)
 
 
-@dataclass(frozen=True)
-class Hits:
-    """Which packages are hits: ``n_hits`` by the share; ``is_hit`` marks them, ties included."""
+class Hits(NamedTuple):
+    """Which packages are hits: ``n_hits`` by the share; ``is_hit`` marks them, ``n_real`` with ties included."""
 
     n_hits: int
     threshold: float
     is_hit: np.ndarray
-
-    @property
-    def n_real(self) -> int:
-        """How many packages are hits, ties included."""
-        return int(self.is_hit.sum())
+    n_real: int
 
 
 def hit_count(share: float, n: int) -> int:
@@ -119,7 +111,7 @@ def find_hits(wait: np.ndarray, share: float = 0.05) -> Hits:
     """
     n_hits = hit_count(share, len(wait))
     threshold = float(np.partition(wait, n_hits - 1)[n_hits - 1]) if n_hits else np.nan
-    return Hits(n_hits, threshold, wait <= threshold)
+    return Hits(n_hits, threshold, wait <= threshold, int((wait <= threshold).sum()))
 
 
 def order(predicted: np.ndarray, price: np.ndarray) -> np.ndarray:

@@ -161,7 +161,6 @@ def front(points: np.ndarray) -> np.ndarray:
 
 
 def _dominated(these: np.ndarray, those: np.ndarray) -> np.ndarray:
-    """Say which of those points one of these dominates."""
     below = these.sum(axis=1)[:, None] < those.sum(axis=1)
     for one, other in zip(these.T, those.T, strict=True):
         below &= one[:, None] <= other

@@ -163,7 +163,6 @@ def _true_waits(truth: str | Path | Study | pd.DataFrame, results: StudyResults)
 
 
 def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: list[np.ndarray] | None) -> Evaluation:
-    """Judge each workload by itself."""
     study, tables, notes, last = results.plan.study, [], list[str](), list[str]()
     for case, waits in zip(results.cases, truth or repeat(None), strict=False):
         predictions = results.rankings(case, feature_sets)
@@ -205,7 +204,6 @@ def _scores(results: StudyResults, known: many_days.Days, feature_sets: Sequence
 def _pooled(
     results: StudyResults, feature_sets: list[str], rule: str, truth: list[np.ndarray] | None, thresholds: list[int]
 ) -> Evaluation:
-    """Judge all workloads together."""
     study, names = results.plan.study, [case.name for case in results.cases]
     for threshold in thresholds:
         with argument("hit_threshold"):

@@ -36,9 +36,8 @@ class Forward(Shown):
 
     ``table`` has ``cut`` (the local day), ``rule``, ``package_id``, its ``mean_wait_time`` (s) over what came, the
     ``best_package_id`` in hindsight with its ``best_mean_wait_time``, their ``ratio`` (both at least 60 s),
-    ``n_judged`` packages, ``n_runs`` that the choice took, ``saturated`` (on what came), ``rank_correlation`` of the
-    rule's figures with what came, and ``share_saturated`` of all packages. A random choice has no package: its ratio is
-    the geometric mean of all, its wait their mean.
+    ``n_judged`` packages, ``n_runs`` for it, ``saturated`` (on what came), ``rank_correlation`` of the rule's figures with
+    what came, ``share_saturated`` of all packages. Of a random choice the ratio is the geometric mean of all.
     """
 
     table: pd.DataFrame
@@ -212,10 +211,10 @@ def _judge(
 def _about(table: pd.DataFrame) -> list[str]:
     """Say of each cut what was judged, and over the cuts how often the best each rule waits."""
     found = [
-        f"{cut}: judged on {of['n_judged'].iloc[0]:,} packages, of which {of['share_saturated'].iloc[0]:.0%} saturate; "
-        f"the best in hindsight waits {duration(of['best_mean_wait_time'].iloc[0])}; the past's replay and what came "
-        f"order them with a rank correlation of {of['rank_correlation'].iloc[0]:.2f}"
-        for cut, of in table.groupby("cut", sort=False)
+        f"{of.cut}: judged on {of.n_judged:,} packages, of which {of.share_saturated:.0%} saturate; the best in "
+        f"hindsight waits {duration(of.best_mean_wait_time)}; the past's replay and what came order them with a rank "
+        f"correlation of {of.rank_correlation:.2f}"
+        for of in table.drop_duplicates("cut").itertuples()
     ]
     if len(found) > 1:
         mean = np.exp(np.log(table["ratio"]).groupby(table["rule"]).mean()).sort_values(kind="stable")

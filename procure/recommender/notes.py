@@ -79,7 +79,6 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
 
 
 def _about_swaps(done: Recommendation) -> str:
-    """Say how many swaps were tried, and what came of it."""
     swaps, of = done.exchanged or {}, done.criteria.objective
     value, before = (with_unit(swaps[name], of.unit) for name in ("value", "before"))
     lead = f"the lead changed {counted(swaps['n_better'], 'time')}, {of.name} {value} instead of {before}"

@@ -324,7 +324,6 @@ def is_one_swap_away(counts: np.ndarray, row: int) -> np.ndarray:
 
 
 def _leader(values: PackageValues, criteria: Criteria, rule: str) -> int | None:
-    """Return the row of the first package that is simulated."""
     order = rank(values, criteria, rule)
     known = order[values.simulated[order]]
     return int(known[0]) if len(known) else None

@@ -111,7 +111,6 @@ class _Asked(NamedTuple):
 
 
 def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Recommendation:
-    """Rank, confirm, and try the first package on other loads."""
     k, rule, verify, failures = asked.k, asked.rule, asked.verify, list[str]()
     values = values_of(results, criteria)
     weeks = drawn_weeks(results) if verify and not criteria.axes else []

@@ -302,14 +302,11 @@ def _row(name: str, bought: float, found: list[tuple[_Jobs, float, np.ndarray, n
 
 
 def _notes(plan: Plan, table: pd.DataFrame, even: Mapping[str, float | None], busy: float) -> list[str]:
-    """Say what the comparison amounts to and what it leaves out."""
-    notes = [
-        f"{way} costs what buying does at {load:.2f} times this load ({100 * load * busy:.0f} % of the bought CPUs "
-        "busy): below it renting is cheaper, above it buying"
-        + (", as far as the package serves it" if load * busy > 1 else "")
-        for way, load in even.items()
-        if load is not None
-    ]
+    notes = []
+    for way, load in ((way, load) for way, load in even.items() if load is not None):
+        at = f"at {load:.2f} times this load ({100 * load * busy:.0f} % of the bought CPUs busy)"
+        full = ", as far as the package serves it" if load * busy > 1 else ""
+        notes.append(f"{way} costs what buying does {at}: below it renting is cheaper, above it buying{full}")
     for row in table[table["jobs_left_out"] > 0].itertuples():
         notes.append(f"{row.way}: {counted(row.jobs_left_out, 'job')} cannot run there, and cost nothing")
     notes.append("an instance runs one job; storage, transfers and staff of renting are not counted")

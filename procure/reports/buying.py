@@ -210,7 +210,6 @@ def _listed(study: Study) -> Plan | None:
 
 
 def _simulate(study: Study, farm: str, options: FarmOptions, say: Say, note: Say) -> None:
-    """Sweep or search the packages, and learn from what was swept."""
     with _step("simulated", say) as told:
         plan = _listed(study)
         if plan is None:

@@ -54,10 +54,9 @@ _ANYWHERE = [
 class Compared:
     """The waits of the jobs on the first package, today, and on the middle of what the money allows.
 
-    ``workload`` is the workload, or how many of them were replayed; ``names`` what the columns are: ``wait`` the
-    purchase, ``today`` today's system or the log (missing where neither is known), ``middle`` the package of median
-    wait among those simulated that run every job. ``jobs`` are those that count, with these columns, s, NaN where a job
-    did not run; ``weight`` is what the workload of a job counts.
+    ``names`` say what the columns are: ``wait`` the purchase, ``today`` today's system or the log (missing where
+    neither is known), ``middle`` the package of median wait among those simulated that run every job. ``jobs`` are
+    those that count, with these columns, s, NaN where one did not run; ``weight`` is what a job's workload counts.
     """
 
     workload: str
@@ -153,11 +152,7 @@ def _waits_on(results: StudyResults, counts: np.ndarray, jobs: pd.DataFrame) -> 
 
 @dataclass(frozen=True)
 class Memo:
-    """What the first two pages say.
-
-    The ``package`` that is bought, what the ``order`` comes to, ``parts`` (title, id of the section that has the
-    evidence, and sentences), and the ``limits`` of the model.
-    """
+    """What the first two pages say; ``parts`` are titles, the id of the section that has the evidence, and sentences."""
 
     package: str
     order: str
@@ -214,12 +209,10 @@ def _waits(they: str, of: dict[str, float], name: str) -> str:
     would = they.endswith(" would")
     if duration(mean) == "0 s" and not late:
         return f"{they} {'start' if would else 'started'} at once."
-    wait, start = ("wait", "would start") if would else ("waited", "started")
+    wait, start, later = ("wait", "would start", "would wait") if would else ("waited", "started", "waited")
     soon = "at once" if duration(p95) == "0 s" else f"within {duration(p95)}"
-    return (
-        f"{they} {wait} {duration(mean)} on average; 95 % of them {start} {soon}, and "
-        f"{100 * late:.1f} % {'would wait' if would else 'waited'} more than an hour."
-    )
+    text = f"{they} {wait} {duration(mean)} on average; 95 % of them {start} {soon}"
+    return f"{text}, and {100 * late:.1f} % {later} more than an hour."
 
 
 def _costs(done: Recommendation) -> list[str]:
@@ -267,11 +260,9 @@ def _sure(done: Recommendation) -> list[str]:
         else:
             which = f"{alike:,} of the" if 0 < alike < others else "none of the" if alike else "all"
             told = f"{which} {others:,} packages it was compared with {'cannot' if 0 < alike < others else 'can'}"
-        best = f"is the best in {100 * share:.0f} % of the draws"
-        lines = [
-            f"When the {what} are drawn anew {sure.n_draws:,} times, {told} be told from this one"
-            + (f": which is the best changes from draw to draw, and this one {best}." if alike else f", and it {best}.")
-        ]
+        best = f"is the best in {100 * share:.0f} % of the draws."
+        best = f": which is the best changes from draw to draw, and this one {best}" if alike else f", and it {best}"
+        lines = [f"When the {what} are drawn anew {sure.n_draws:,} times, {told} be told from this one{best}"]
     runs = "" if able == n else f"; {able:,} of them run every job"
     if "satisfies" in ranking:
         runs += f"; {int(ranking['satisfies'].sum()):,} keep the bounds"
@@ -308,10 +299,8 @@ def _alternative(done: Recommendation) -> list[str]:
     here, there = (done.case.packages.iloc[int(each["row"])] for each in (first, one))
     longer = float(one["mean_wait_time"] - first["mean_wait_time"])
     apart = f"{duration(abs(longer))} {'longer' if longer > 0 else 'less'}" if longer else "as long"
-    lines = [
-        f"Number {place + 1} of the list is {servers(str(one['package_id']))} for US$ {one['price_usd']:,.2f}: jobs "
-        f"wait {duration(one['mean_wait_time'])} on average, {apart}."
-    ]
+    which = f"Number {place + 1} of the list is {servers(str(one['package_id']))} for US$ {one['price_usd']:,.2f}"
+    lines = [f"{which}: jobs wait {duration(one['mean_wait_time'])} on average, {apart}."]
     more = [
         f"{there[name] - here[name]:,.0f} more {what}"
         for name, what in (("total_cpus", "CPUs"), ("total_mem_gb", "GB of memory"), ("total_gpus", "GPUs"))
@@ -340,12 +329,10 @@ def _changes(done: Recommendation, budgets: Sequence[BestOfBudget]) -> list[str]
     for found in budgets:
         share = round(found.budget_usd / own, 4)
         if share in _TOLD:
+            money = f"With {100 * share:.0f} % of the budget (US$ {found.budget_usd:,.0f})"
             out = f" and {counted(found.jobs_left_out, 'job')} cannot run" if found.jobs_left_out else ""
-            lines.append(
-                f"With {100 * share:.0f} % of the budget (US$ {found.budget_usd:,.0f}), jobs wait "
-                f"{duration(found.wait)}{out} on {servers(found.package_id)}, the best of "
-                f"{found.n_simulated:,} packages simulated for that money."
-            )
+            best = f"the best of {found.n_simulated:,} packages simulated for that money"
+            lines.append(f"{money}, jobs wait {duration(found.wait)}{out} on {servers(found.package_id)}, {best}.")
     return lines
 
 

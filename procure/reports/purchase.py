@@ -206,7 +206,6 @@ def _page(
     evidence: Mapping[str, tuple[str, Markup]],
     **parts: object,
 ) -> str:
-    """Fill the page's template."""
     case, plan, study = done.case, done.results.plan, done.results.plan.study
     top, lines = done.ranking.head(done.k), with_second(done)
     bought = case.packages.iloc[top["row"].to_numpy()]
@@ -266,7 +265,6 @@ def _page(
 def _pictures(
     done: Recommendation, waits: Compared | None, data: dict[str, object], budgets: Sequence[BestOfBudget]
 ) -> dict[str, object]:
-    """Draw the pictures that stand first."""
     own, sums = done.results.plan.study.job_classes, pictures.next_dollars(done, budgets)
     cloud = picture("cloud", "Price and mean wait of the packages", pictures.cloud(data), ["packages"])
     drawn: dict[str, object] = {"spread": "", "weeks": [], "dollars": "", "sums": [], "cloud": cloud}
