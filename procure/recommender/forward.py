@@ -36,8 +36,8 @@ class Forward(Shown):
 
     ``table`` has ``cut`` (the local day), ``rule``, ``package_id``, its ``mean_wait_time`` (s) over what came, the
     ``best_package_id`` in hindsight with its ``best_mean_wait_time``, their ``ratio`` (both at least 60 s),
-    ``n_judged`` packages, ``n_runs`` for it, ``saturated`` (on what came), ``rank_correlation`` of the rule's figures with
-    what came, ``share_saturated`` of all packages. Of a random choice the ratio is the geometric mean of all.
+    ``n_judged`` packages, ``n_runs`` for it, ``saturated`` (on what came), ``rank_correlation`` of the rule's figures
+    with what came, ``share_saturated`` of all packages. Of a random choice the ratio is the geometric mean of all.
     """
 
     table: pd.DataFrame

@@ -152,7 +152,7 @@ def _waits_on(results: StudyResults, counts: np.ndarray, jobs: pd.DataFrame) -> 
 
 @dataclass(frozen=True)
 class Memo:
-    """What the first two pages say; ``parts`` are titles, the id of the section that has the evidence, and sentences."""
+    """What the first two pages say; ``parts`` are a title, the id of the section with the evidence, and sentences."""
 
     package: str
     order: str
