@@ -126,10 +126,8 @@ def predict_all_days(
     x, simulated = np.asarray(x, dtype="float64"), days.simulated
     known = np.flatnonzero(simulated)
     if len(known) < 2 * folds:
-        raise TableError(
-            f"{folds:,}-fold cross-validation needs at least {2 * folds:,} packages that are simulated on every "
-            f"day; there are {len(known)}: simulate more (sweep.sample), or lower model.folds"
-        )
+        needs = f"{folds:,}-fold cross-validation needs at least {2 * folds:,} packages that are simulated on every day"
+        raise TableError(f"{needs}; there are {len(known)}: simulate more (sweep.sample), or lower model.folds")
     dealt = fold_of(len(known), folds, seed)
     score = np.full(len(simulated), np.nan)
     parts = [(known[dealt != fold], known[dealt == fold]) for fold in range(folds)]

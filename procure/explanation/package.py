@@ -238,11 +238,10 @@ def marginal_sentences(one: PackageExplanation) -> list[str]:
         return [f"one more node of {which} would not shorten the wait"]
     first, beyond = allowed.iloc[0], allowed["beyond_usd"].iloc[0]
     which = "all types" if one.marginal["allowed"].all() else "the types that the rules allow"
-    return [
-        f"one more {first['type']} (US$ {first['usd']:,.0f}) would shorten the mean wait by "
-        f"{duration(first['saved_seconds'])}, {duration(first['saved_per_1000_usd'])} per US$ 1,000: the most for the "
-        f"money of {which}" + (f"; that is US$ {beyond:,.0f} beyond the budget" if beyond else "")
-    ]
+    saved, each = (duration(first[name]) for name in ("saved_seconds", "saved_per_1000_usd"))
+    text = f"one more {first['type']} (US$ {first['usd']:,.0f}) would shorten the mean wait by {saved}"
+    more = f"; that is US$ {beyond:,.0f} beyond the budget" if beyond else ""
+    return [f"{text}, {each} per US$ 1,000: the most for the money of {which}{more}"]
 
 
 def comparison_sentences(one: PackageExplanation, other: PackageExplanation) -> list[str]:
@@ -262,10 +261,8 @@ def comparison_sentences(one: PackageExplanation, other: PackageExplanation) -> 
     factors = _factors_of(one, other)
     same_way = (factors["difference"] < 1) if one.wait < other.wait else (factors["difference"] > 1)
     for most in factors[same_way].head(1 if one.wait != other.wait else 0).itertuples():
-        lines.append(
-            f"the model attributes most of the difference to {most.item}: ×{most.first:.2f} for the first, "
-            f"×{most.second:.2f} for the second"
-        )
+        two = f"×{most.first:.2f} for the first, ×{most.second:.2f} for the second"
+        lines.append(f"the model attributes most of the difference to {most.item}: {two}")
     return lines
 
 

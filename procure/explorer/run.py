@@ -93,8 +93,7 @@ def run_rounds(
             return done
         counts = new[: rules.n_packages - done.n_asked]
         done.n_asked += len(counts)
-        counts = counts[~known.has(counts)]
-        first = set(known.order()[:k].tolist())
+        counts, first = counts[~known.has(counts)], set(known.order()[:k].tolist())
         if len(counts):
             known.add(counts, answer(counts), candidates.left_out(counts))
         same = first == set(known.order()[:k].tolist())
@@ -111,8 +110,8 @@ class SearchResult(Shown):
 
     ``ranking`` has the packages that it knows, all simulated, best first: the package table with ``rank``,
     ``mean_wait_time`` and ``jobs_left_out``; by another objective, or with constraints, also ``satisfies``,
-    ``objective_value`` and what is constrained. The first ``k`` are shown. ``spent`` is what it cost, by name;
-    ``types`` are columns of the ranking; ``limits`` says how many jobs are cut at their limit on the first package.
+    ``objective_value`` and what is constrained. The first ``k`` are shown. ``spent`` is what it cost, ``types`` are
+    columns of the ranking, ``limits`` says how many jobs are cut at their limit on the first package.
     """
 
     name: str
@@ -140,11 +139,9 @@ class SearchResult(Shown):
             n = f"{int(self.ranking['satisfies'].sum()):,} of the {len(self.ranking):,} packages"
             lines.append(f"{n} that were simulated satisfy the constraints; the others follow")
         if len(top) > 1 and top[column].eq(top[column].iloc[0]).all():
-            least = f"{of.name}, {top[column].iloc[0]:,.1f} {of.unit}"
-            lines.append(
-                f"all {len(top)} have the same {least}: this workload cannot tell them apart; a longer list, a busier "
-                "day or `procure workload slice --load` may"
-            )
+            same = f"all {len(top)} have the same {of.name}, {top[column].iloc[0]:,.1f} {of.unit}"
+            may = "a longer list, a busier day or `procure workload slice --load` may"
+            lines.append(f"{same}: this workload cannot tell them apart; {may}")
         return [*lines, self.limits]
 
     def shown(self) -> pd.DataFrame:
@@ -235,10 +232,8 @@ def _budget(plan: Plan, listed: np.ndarray | None) -> int:
     study, n_workloads = plan.study, len(plan.workloads)
     runs, share = search_budget(study, None if listed is None else len(listed))
     if runs is not None and runs < n_workloads:
-        raise TableError(
-            f"{study.path}: search.runs: {counted(runs, 'run')} cannot simulate one package on "
-            f"{counted(n_workloads, 'workload')}; give {n_workloads:,} or more"
-        )
+        cannot = f"{counted(runs, 'run')} cannot simulate one package on {counted(n_workloads, 'workload')}"
+        raise TableError(f"{study.path}: search.runs: {cannot}; give {n_workloads:,} or more")
     if runs is not None:
         return runs // n_workloads
     if listed is None:
@@ -306,11 +301,9 @@ def _check(study: Study, method: str, policy: str | None, k: int | None, criteri
         raise ArgumentError("k", f"{k} was given; it must be 1 or more")
     policy = policy_of(study, policy)
     if not criteria.need_runs:
-        raise ArgumentError(
-            "objective",
-            f"{criteria.objective.name} is known for every package without simulation, so there is nothing to search; "
-            "bound the wait, e.g. --constraint 'mean_wait<=1h', or use procure recommend",
-        )
+        known = f"{criteria.objective.name} is known for every package without simulation"
+        bound = "bound the wait, e.g. --constraint 'mean_wait<=1h', or use procure recommend"
+        raise ArgumentError("objective", f"{known}, so there is nothing to search; {bound}")
     return policy
 
 

@@ -78,12 +78,9 @@ def simulated_values(
     rows = every[every["status"] == "ok"]
     waits = rows.drop_duplicates("package_id", keep="last").set_index("package_id")[column]
     row_of = pd.Index(distinct["package_id"])
-    unknown = waits.index.difference(row_of)
-    if len(unknown):
-        raise TableError(
-            f"workload {workload}: {len(unknown)} simulated packages, such as {unknown[0]!r}, are not among "
-            "the study's packages; the results are of other quotes or another budget"
-        )
+    if len(unknown := waits.index.difference(row_of)):
+        such = f"{len(unknown)} simulated packages, such as {unknown[0]!r}, are not among the study's packages"
+        raise TableError(f"workload {workload}: {such}; the results are of other quotes or another budget")
     if waits.empty:
         why = "no package was simulated; run: procure sweep"
         for one in every.head(1).itertuples():
@@ -135,8 +132,7 @@ def _categories(counts: np.ndarray, quotes: pd.DataFrame) -> dict[str, np.ndarra
     columns = {"total_nodes": counts.sum(axis=1)}
     for category in quotes["category"].unique():
         among = (quotes["category"] == category).to_numpy()
-        nodes = counts[:, among].sum(axis=1)
-        columns[f"category:{category}:nodes"] = nodes
+        columns[f"category:{category}:nodes"] = nodes = counts[:, among].sum(axis=1)
         for name in ("cpus", "mem_gb", "gpus"):
             amount = counts[:, among] @ quotes.loc[among, name].to_numpy(dtype="float64")
             columns[f"category:{category}:{name}"] = amount

@@ -99,15 +99,8 @@ class Surrogate:
     def _fit_one(self, profile: str, x: np.ndarray, scaled: np.ndarray) -> XGBRegressor:
         # Of equal targets XGBoost before 3 begins far away.
         start = {"base_score": float(scaled[0])} if (scaled == scaled[0]).all() else {}
-        return XGBRegressor(
-            objective="reg:tweedie",
-            tweedie_variance_power=_TWEEDIE_POWER,
-            tree_method="hist",
-            random_state=self.seed,
-            n_jobs=1,
-            **_SETTINGS[profile],
-            **start,
-        ).fit(x, scaled)
+        fixed = {"objective": "reg:tweedie", "tweedie_variance_power": _TWEEDIE_POWER, "tree_method": "hist"}
+        return XGBRegressor(random_state=self.seed, n_jobs=1, **fixed, **_SETTINGS[profile], **start).fit(x, scaled)
 
     def archive(self) -> Archive:
         """Return the fitted model as plain data, in XGBoost's format that cannot execute code."""
@@ -258,10 +251,8 @@ def cross_validate(x: np.ndarray, wait: np.ndarray, folds: int = 5, seed: int = 
     """
     n = len(wait)
     if n < 2 * folds:
-        raise TableError(
-            f"{folds:,}-fold cross-validation needs at least {2 * folds:,} simulated packages that run every "
-            f"job; there are {n}: simulate more (sweep.sample), or lower model.folds"
-        )
+        needs = f"{folds:,}-fold cross-validation needs at least {2 * folds:,} simulated packages that run every job"
+        raise TableError(f"{needs}; there are {n}: simulate more (sweep.sample), or lower model.folds")
     dealt = fold_of(n, folds, seed)
     predicted, constant = np.empty(n), np.empty(n)
     profile = Surrogate(seed).choose(x, wait)

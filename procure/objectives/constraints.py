@@ -230,9 +230,8 @@ def _kept(of: Quantity, op: str, text: str, often: re.Match[str]) -> Quantity:
     """Return the figure that a share of the workloads does not exceed."""
     n, m = map(int, often.groups())
     if not 1 <= n <= m or of.source != "result" or of.how != "mean" or op[0] != "<":
-        raise TableError(
-            f"constraint {text!r}: 'in N of M' follows an upper bound on a figure of each workload, N from 1 to M"
-        )
+        needs = "'in N of M' follows an upper bound on a figure of each workload, N from 1 to M"
+        raise TableError(f"constraint {text!r}: {needs}")
     return replace(of, name=f"{of.name} in {n} of {m}", how="kept", share=n / m)
 
 
@@ -261,11 +260,8 @@ def price_bound(constraints: Iterable[Constraint]) -> float | None:
 
 def contradictions(constraints: Sequence[Constraint]) -> list[str]:
     """Name each pair of bounds on one figure that excludes everything, and each below 0."""
-    lines = [
-        f"{one.text!r} asks for less than 0"
-        for one in constraints
-        if (one.op == "<" and one.value <= 0) or (one.op[0] in "<=" and one.value < 0)
-    ]
+    below = [one for one in constraints if one.op[0] in "<=" and (one.value < 0 or (one.op == "<" and one.value == 0))]
+    lines = [f"{one.text!r} asks for less than 0" for one in below]
     for pair in itertools.combinations(constraints, 2):
         same = len({(one.of.column, one.of.source, one.of.how) for one in pair}) == 1
         # Of two bounds at one place, the strict one leaves the place out.
@@ -286,22 +282,15 @@ def explain(constraints: Sequence[Constraint], values: Sequence[np.ndarray], n_k
     lines = []
     for one, figures, ok, known in zip(constraints, values, held, n_known, strict=True):
         source = "" if known == len(figures) else f" ({known:,} simulated, the others predicted)"
-        lines.append(
-            f"{one.text}: satisfied by {int(ok.sum()):,} of {len(figures):,} packages{source} on its own; "
-            f"the {_extreme(one)} is {_best(one, figures)}"
-        )
-    pairs = [
-        (i, j)
-        for i, j in itertools.combinations(range(len(held)), 2)
-        if held[i].any() and held[j].any() and not (held[i] & held[j]).any()
-    ]
+        kept = f"{one.text}: satisfied by {int(ok.sum()):,} of {len(figures):,} packages{source} on its own"
+        lines.append(f"{kept}; the {_extreme(one)} is {_best(one, figures)}")
+    both = itertools.combinations(range(len(held)), 2)
+    pairs = [(i, j) for i, j in both if held[i].any() and held[j].any() and not (held[i] & held[j]).any()]
     for i, j in pairs:
         a, b = constraints[i], constraints[j]
-        lines.append(
-            f"{a.text} and {b.text} contradict each other among these packages: with the first, the "
-            f"{_extreme(b)} {b.of.name} is {_best(b, values[j][held[i]])}; with the second, the "
-            f"{_extreme(a)} {a.of.name} is {_best(a, values[i][held[j]])}"
-        )
+        first = f"with the first, the {_extreme(b)} {b.of.name} is {_best(b, values[j][held[i]])}"
+        second = f"with the second, the {_extreme(a)} {a.of.name} is {_best(a, values[i][held[j]])}"
+        lines.append(f"{a.text} and {b.text} contradict each other among these packages: {first}; {second}")
     if not pairs and len(held) > 2 and all(ok.any() for ok in held):
         lines.append("any two of them can be satisfied together, but not all")
     return lines

@@ -199,10 +199,8 @@ def gantt_figure(schedule: pd.DataFrame, out: str | Path) -> Path:
     """Draw a schedule as a figure, whole or not at all; the kind (SVG, PNG, PDF) follows from the file's name."""
     chart = bars(schedule)
     if len(chart) > _MOST_BARS:
-        raise TableError(
-            f"the schedule has {len(chart):,} bars, one per job and node; a figure of at most {_MOST_BARS:,} is drawn "
-            "(`procure workload slice` takes some days of it)"
-        )
+        most = f"a figure of at most {_MOST_BARS:,} is drawn (`procure workload slice` takes some days of it)"
+        raise TableError(f"the schedule has {len(chart):,} bars, one per job and node; {most}")
     out = Path(out)
     if out.suffix not in ("", ".svg", ".png", ".pdf"):
         raise TableError(f"{out.name}: a chart is written as .svg, .png, .pdf or .txt")

@@ -139,18 +139,14 @@ def _offers(done: Recommendation, rules: Award) -> tuple[pd.DataFrame, list[str]
     """Return ``offer package_id row`` of what is scored, in the ranking's order; and what is not."""
     ranking, notes = done.ranking, []
     if rules.among == "packages":
-        found = ranking.head(min(done.k, MOST_OFFERS))
-        found = found.assign(offer=[f"rank {rank}" for rank in found["rank"]])
+        found = ranking.head(done.k).assign(offer=[f"rank {rank}" for rank in ranking["rank"].head(done.k)])
     else:
-        found = ranking.assign(offer=_vendors(done)[ranking["row"].to_numpy()])
-        found = found.drop_duplicates("offer")
+        found = ranking.assign(offer=_vendors(done)[ranking["row"].to_numpy()]).drop_duplicates("offer")
         if (found["offer"] == NO_VENDOR).all():
             raise TableError('award.among: the quotes state no vendor; among = "packages" scores the list')
-        found = found.head(MOST_OFFERS)
+    found = found.head(MOST_OFFERS)
     lost = 0 if done.case.runs_all.any() else left_out_by_all(done.results)
-    fails = found["jobs_left_out"] > lost
-    if "satisfies" in found:
-        fails |= ~found["satisfies"].astype(bool)
+    fails = (found["jobs_left_out"] > lost) | ~found.get("satisfies", pd.Series(True, found.index)).astype(bool)
     if fails.any():
         names = listed(found.loc[fails, "offer"].tolist())
         more = "more jobs out than every package does" if lost else "jobs out"

@@ -153,10 +153,9 @@ def _true_waits(truth: str | Path | Study | pd.DataFrame, results: StudyResults)
     waits = []
     for case in results.cases:
         if case.name not in by_workload:
-            raise TableError(
-                f"{source}: holds no run of workload {case.name} under {results.policy}; its workloads: "
-                f"{listed([str(name) for name in by_workload]) or 'none'}"
-            )
+            held = listed([str(name) for name in by_workload]) or "none"
+            no = f"holds no run of workload {case.name} under {results.policy}"
+            raise TableError(f"{source}: {no}; its workloads: {held}")
         mine = by_workload[case.name].drop_duplicates("package_id").set_index("package_id")
         waits.append(mine["mean_wait_time"].reindex(case.packages["package_id"]).to_numpy(dtype="float64"))
     return waits
@@ -316,16 +315,14 @@ def train(
             notes.append(few_simulated(case, settings.folds))
             continue
         learnt = ~np.isnan(found.wait)
-        rows.append(
-            {
-                "workload": case.name, "policy": results.policy, "model": found.model.kind,
-                "feature_set": feature_set or settings.feature_set,
-                "n_simulated": int((case.simulated & learnt).sum()), "n_packages": int(learnt.sum()),
-                "folds": len(found.folds), "rmse_seconds": found.rmse_seconds,
-                "constant_rmse_seconds": found.constant_rmse_seconds, "relative_rmse": found.relative_rmse,
-                "fold_rmse_seconds": found.folds["rmse_seconds"].round(3).tolist(), "trees": found.model.profile_,
-            }
-        )  # fmt: skip
+        rows.append({
+            "workload": case.name, "policy": results.policy, "model": found.model.kind,
+            "feature_set": feature_set or settings.feature_set,
+            "n_simulated": int((case.simulated & learnt).sum()), "n_packages": int(learnt.sum()),
+            "folds": len(found.folds), "rmse_seconds": found.rmse_seconds,
+            "constant_rmse_seconds": found.constant_rmse_seconds, "relative_rmse": found.relative_rmse,
+            "fold_rmse_seconds": found.folds["rmse_seconds"].round(3).tolist(), "trees": found.model.profile_,
+        })  # fmt: skip
     if rows and results.kept and os.access(results.kept, os.W_OK):
         notes.append(f"models are kept in {results.kept}")
     tables = {case.name: correlations(case.packages, case.wait) for case in results.cases}

@@ -157,10 +157,8 @@ def _about_existing(results: StudyResults) -> str:
     plan, nodes = results.plan, results.plan.existing
     assert nodes is not None
     cpus, gpus = (counted(int(nodes[f"{noun.lower()}s"].sum()), noun) for noun in ("CPU", "GPU"))
-    text = (
-        f"every simulated system holds {counted(len(nodes), 'existing node')} ({cpus}, "
-        f"{nodes['mem_mb'].sum() / 1000:,.0f} GB, {gpus}); the totals shown are those of the purchase only"
-    )
+    held = f"{counted(len(nodes), 'existing node')} ({cpus}, {nodes['mem_mb'].sum() / 1000:,.0f} GB, {gpus})"
+    text = f"every simulated system holds {held}; the totals shown are those of the purchase only"
     nothing = np.zeros((1, len(plan.types)), dtype=np.int64)
     bought = pd.DataFrame(nothing, columns=plan.types)
     if any(jobs_left_out(bought, plan.quotes, plan.workloads[one.name], nodes)[0] for one in results.cases):

@@ -53,8 +53,7 @@ class ReplayCheck(NamedTuple):
 
     ``account`` is ``nodes n_jobs hours want_hours cut_hours cut_hours_at_most replayed causes by_class sentence``;
     ``fidelity`` is ``policy nodes by_class sentence``, ``by_class`` being `compare_pairs` of ``all`` and of each class
-    with jobs, and ``forecast``, whether a simulated wait may be read as one. ``missing`` says why one of them is not
-    known; it is empty where the jobs are made up.
+    with jobs, and ``forecast``, whether a simulated wait may be read as one. ``missing`` says why one is not known.
     """
 
     account: dict[str, Any] | None = None
@@ -168,10 +167,8 @@ def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> dict[str,
     of, far = found.iloc[0], found.loc[~found["forecast"], "class"].tolist()
     three = ("mean", "median", "p90")
     here, there = (", ".join(duration(of[f"{who}_{one}"]) for one in three) for who in ("simulated", "logged"))
-    text = (
-        f"replayed on {named} under {results.policy}, {counted(int(of['n_jobs']), 'job')} of the log wait {here}; "
-        f"in the log {there} (mean, median, 90th percentile); {of['share_within']:.0%} within ten minutes"
-    )
+    jobs = f"replayed on {named} under {results.policy}, {counted(int(of['n_jobs']), 'job')} of the log wait {here}"
+    text = f"{jobs}; in the log {there} (mean, median, 90th percentile); {of['share_within']:.0%} within ten minutes"
     if of["rank_correlation"] < LITTLE_RANK:
         text += f", rank correlation {of['rank_correlation']:.2f}, too low to say which job waits"
     if not of["forecast"]:
@@ -258,14 +255,11 @@ def _seconds_by_job(
     held = seconds.sum(1) - want
     later = jobs if own else jobs.drop(columns="eligible_time", errors="ignore").assign(submit_time=submit + held)
     bought = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
-    table = pd.DataFrame(seconds, columns=list(account.causes)).assign(
-        logged=seconds.sum(1), want=want, held=held, weight=log.weight
-    )
+    table = pd.DataFrame(seconds, columns=list(account.causes))
+    table = table.assign(logged=seconds.sum(1), want=want, held=held, weight=log.weight)
     table["class"] = np.array(CLASSES)[class_of(jobs)]
-    for name, one in (
-        ("today", _replay(results, log, log.nodes, later)),
-        ("bought", _replay(results, log, bought, later)),
-        ("free", _replay(results, log, bought, jobs, "easy" if own else None)),
-    ):
+    today, purchase = (_replay(results, log, nodes, later) for nodes in (log.nodes, bought))
+    free = _replay(results, log, bought, jobs, "easy" if own else None)
+    for name, one in (("today", today), ("bought", purchase), ("free", free)):
         table[name] = (one["start_time"].astype("Float64").to_numpy(np.float64, na_value=np.nan) - submit).clip(0)
     return table[log.counted].dropna()

@@ -280,12 +280,9 @@ class PackageValues:
         found = (self.costs if of.source == "cost" else self.packages)[of.column].to_numpy(dtype="float64")
         if of.column in ("usd_per_job", "usd_per_core_hour"):  # without a job it costs more than any amount
             found = np.where(np.isnan(found) & (self.costs["busy_share"].to_numpy() == 0), np.inf, found)
-        if np.isnan(found).any():
-            hint = "; the quotes' power_w, idle_power_w and rack_units, and [costs], say it"
-            raise TableError(
-                f"{of.name}: {of.column} is not known for {int(np.isnan(found).sum()):,} of {len(found):,} packages"
-                + (hint if of.source == "cost" else "")
-            )
+        if n := int(np.isnan(found).sum()):
+            hint = "; the quotes' power_w, idle_power_w and rack_units, and [costs], say it" * (of.source == "cost")
+            raise TableError(f"{of.name}: {of.column} is not known for {n:,} of {len(found):,} packages{hint}")
         return found
 
 

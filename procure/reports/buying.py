@@ -169,15 +169,13 @@ def ask(
     if budget is not None:
         own = loaded.packages.budget_usd
         if not 0 < budget <= own:
-            raise ArgumentError(
-                "budget",
-                f"US$ {budget:,.2f} was given; packages of the study cost up to US$ {own:,.2f}. For more money set "
-                f"budget_usd in {loaded.path} and run: procure buy {loaded.path}",
-            )
+            given = f"US$ {budget:,.2f} was given; packages of the study cost up to US$ {own:,.2f}"
+            more = f"For more money set budget_usd in {loaded.path} and run: procure buy {loaded.path}"
+            raise ArgumentError("budget", f"{given}. {more}")
         if budget < own:
             bounds.append(f"price_usd<={f'{budget:,.2f}'.removesuffix('.00')}")
-    more = {} if confirm else {"verify": False, "resamples": 0, "exchanges": 0}
-    return recommend(loaded, k=k, objective=objective, constraints=bounds, **more)  # type: ignore[arg-type]
+    how = {} if confirm else {"verify": False, "resamples": 0, "exchanges": 0}
+    return recommend(loaded, k=k, objective=objective, constraints=bounds, **how)  # type: ignore[arg-type]
 
 
 def _once(note: Say) -> Say:

@@ -157,8 +157,8 @@ def lacked(bottleneck: Bottleneck, name: str) -> Markup:
     table = bottleneck.over_time(120)
     hours = (table["begin"].to_numpy() - int(bottleneck.moments[0])) / 3600
     causes = [cause for cause in CAUSES if bottleneck.seconds[cause]]
-    words = [WORDS[cause] for cause in causes]
     rows = [row for cause in causes for row in records(hours=hours, jobs=table[cause], lacks=WORDS[cause])]
+    words = [WORDS[cause] for cause in causes]
     colours = [PALETTE[CAUSES.index(cause) % len(PALETTE)] for cause in causes]
     spec = {
         "data": {"values": rows},
