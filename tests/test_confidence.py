@@ -146,19 +146,6 @@ def test_ranges_from_few_days_hold_the_true_rank_in_nine_of_ten_cases(n_days, sp
     assert np.all(placed)
 
 
-def test_ranges_by_hand():
-    """The third place of three that is always best in the resamples has the range 1 to 3."""
-    drawn = np.array([[2.0, 3.0, 1.0]] * 10)
-    low, high = rank_ranges(drawn)
-    assert low.tolist() == [1, 2, 1] and high.tolist() == [2, 3, 3]
-    # Differences of 1 with a standard deviation of 0 tell all apart: only the places and the resamples remain.
-    low, high = rank_ranges(drawn, np.array([1.0, 2.0, 3.0]))
-    assert low.tolist() == [1, 2, 1] and high.tolist() == [2, 3, 3]
-    wide = np.array([[1.0, 2.0], [1.0, 9.0]] * 5)
-    low, high = rank_ranges(wide, np.array([1.0, 5.0]))
-    assert low.tolist() == [1, 1] and high.tolist() == [2, 2]
-
-
 def values_of(truth: np.ndarray, guess: np.ndarray, counts: np.ndarray, known: np.ndarray) -> PackageValues:
     """Packages of which some are simulated, and the others predicted."""
     table = pd.DataFrame(counts, columns=list("ABC"))

@@ -195,18 +195,12 @@ def loaded(jobs=None):
     return found
 
 
-def with_gpu_jobs():
-    jobs = loaded().plan.workloads["day-1"].copy()
-    jobs.loc[::20, "gpus_per_node"] = 1
-    return loaded(jobs)
-
-
 @pytest.mark.slow
 def test_each_change_alone_then_all_together():
     """The baseline is first; growth adds jobs, the GPU share adds GPU jobs only, all together adds both."""
-    with pytest.raises(TableError, match="no job of this workload asks for GPUs"):
-        try_changes(loaded(), loaded().counts[0], Changes(gpu_jobs=2.0))
-    results = with_gpu_jobs()
+    jobs = loaded().plan.workloads["day-1"].copy()
+    jobs.loc[::20, "gpus_per_node"] = 1
+    results = loaded(jobs)
     counts = results.counts[int(np.flatnonzero(results.cases[0].runs_all)[0])]
     changes = Changes(growth=1.5, gpu_jobs=3.0, policy="fcfs", seed=2)
     table = try_changes(results, counts, changes).set_index("situation")
@@ -241,10 +235,7 @@ def test_gpu_shares_are_read_and_jobs_without_gpus_refused():
     for wrong in ("2", "30%"):
         with pytest.raises(TableError, match="such as 2x"):
             read_factor(wrong)
-    jobs = generate(1, 50).assign(gpus_per_node=0)
-    results = loaded()
-    without = replace(results.plan, workloads=dict.fromkeys(results.plan.workloads, jobs))
+    without = generate(1, 50).assign(gpus_per_node=0)
     with pytest.raises(TableError, match="no job of this workload asks for GPUs"):
-        try_changes(replace(results, plan=without), results.counts[0], Changes(gpu_jobs=2.0))
-    every = jobs.assign(gpus_per_node=1)
-    assert len(changed_jobs(every, Changes(gpu_jobs=2.0))) == 100
+        try_changes(loaded(without), loaded().counts[0], Changes(gpu_jobs=2.0))
+    assert len(changed_jobs(without.assign(gpus_per_node=1), Changes(gpu_jobs=2.0))) == 100

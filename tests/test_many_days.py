@@ -3,14 +3,13 @@
 import itertools
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from example_folder import study_of_weeks
 from small_study import swept
-from test_futures import CHICAGO, DAY, log
+from test_futures import CHICAGO, log
 
 from procure.errors import ArgumentError
 from procure.evaluation import many_days
@@ -18,7 +17,6 @@ from procure.evaluation.many_days import Days, day_hits, days_of, hit_days, norm
 from procure.evaluation.ranking import at_k, evaluate, evaluate_case, find_hits, random_at_k
 from procure.models import WorkloadWaits, pool_workloads
 from procure.models.surrogate import fold_of
-from procure.recommender import forward as rules
 from procure.recommender.forward import RULES, forward
 from procure.tables import write
 from procure.workload.clock import day_bounds
@@ -276,13 +274,3 @@ def test_a_cut_outside_the_log_is_refused(study, cut):
 def test_options_that_do_not_go_together_are_refused(study, procure, more):
     code, _, err = procure("evaluate", str(study), *more)
     assert code == 2 and more[-2] in err and ("does not use it" if "--forward" in more else "belongs to") in err
-
-
-@pytest.mark.parametrize(("waits", "expected"), [([30.0, 60.0, 240.0, 960.0], 64**0.25), ([1.0, 59.0, 0.0, 20.0], 1)])
-def test_what_a_random_choice_would_give_is_the_geometric_mean_of_all_ratios(waits, expected):
-    """Waits up to a minute are level; where all are, every choice is as good."""
-    came = pd.DataFrame({"mean_wait_time": waits, "saturated": False})
-    bench = SimpleNamespace(judge=lambda jobs, warm_up: came, ids=np.array(list("abcd")))
-    jobs = pd.DataFrame({"submit_time": np.arange(3) * DAY})
-    table = rules._judge(CUT, {"past": (np.array([3.0, 2, 1, 4]), 4)}, bench, jobs, DAY).set_index("rule")
-    assert table.loc["random", "ratio"] == pytest.approx(expected)
