@@ -20,7 +20,7 @@ from procure.queue_time.training import train
 from procure.schemas import JOB
 from procure.serve.closed import Closed
 from procure.serve.collector import Collector
-from procure.serve.guard import SOCKET
+from procure.serve.serving import SOCKET
 from procure.serve.settings import Model, Place, Service, Source
 from procure.serve.slurm import OVERLAP, Queue
 from procure.tables import check

@@ -1,14 +1,17 @@
-"""The web side: what is asked for, and what is told."""
+"""The web side: what is asked for, what is told, and what Prometheus reads."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query
 from fastapi import Request as Asked
 from fastapi.exceptions import RequestValidationError
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client import Counter as Tally
 from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
 from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
@@ -18,10 +21,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from procure._version import __version__
 from procure.queue_time.predict import Request
 from procure.serve import page
-from procure.serve.answers import lines_of, lines_of_jobs
-from procure.serve.guard import Caller, Guard
-from procure.serve.live import SPANS, Live
-from procure.serve.metrics import CONTENT_TYPE, Metrics
+from procure.serve.live import SPANS, Live, lines_of, lines_of_jobs
 from procure.serve.settings import Place
 from procure.settings import LARGEST, Settings, problems
 from procure.text import plain, printable, short
@@ -54,6 +54,14 @@ def _as_sbatch(read: Callable[[str], int]) -> Any:
 
 
 Whole = Annotated[int, BeforeValidator(_digits)]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: a user's name, "" if nobody knows; ``key`` is whose questions it counts to."""
+
+    user: str
+    key: str
 
 
 class Question(Settings):
@@ -96,7 +104,7 @@ class Questions(Settings):
 
 
 def caller_of(asked: Asked) -> Caller:
-    """Return who asks, as `Guard` has found."""
+    """Return who asks, as `procure.serve.serving.Guard` has found."""
     found = asked.scope["procure.caller"]
     assert isinstance(found, Caller)
     return found
@@ -220,7 +228,7 @@ class Pages:
 
     async def show_metrics(self) -> Response:
         """What Prometheus reads."""
-        return Response(self.metrics.text(await self.live.honesty(28), self.live), media_type=CONTENT_TYPE)
+        return Response(self.metrics.text(await self.live.honesty(28), self.live), media_type=CONTENT_TYPE_LATEST)
 
     async def page(self, asked: Asked, caller: Known) -> Response:
         """Render the page; with a question in its address, the answer too."""
@@ -244,8 +252,8 @@ class Pages:
         return FileResponse(page.HERE / asked.url.path.rpartition("/")[2])
 
 
-def application(place: Place) -> tuple[Guard, Live]:
-    """Return the web application of a service, behind its guard, and what it knows."""
+def application(place: Place) -> tuple[FastAPI, Pages]:
+    """Return the web application of a service, which trusts who asks, and its handlers."""
     pages = Pages(place)
     inner = FastAPI(
         title=f"procure serve: queue times of {place.service.name}",
@@ -264,4 +272,46 @@ def application(place: Place) -> tuple[Guard, Live]:
     for path, handler in (hidden | shown).items():
         inner.add_api_route(path, handler, response_model=None, include_in_schema=path in shown)
     inner.add_api_route("/v1/predict", pages.predict_many, methods=["POST"], response_model=None)
-    return Guard(inner, place.service.http, pages.metrics.count), pages.live
+    return inner, pages
+
+
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+_RECORD = ("coverage_50", "coverage_90", "mae", "mae_week_median", "mae_last_five", "brier_4h", "brier_base_4h")
+"""Of `procure.serve.store.record`, of the last 28 days."""
+
+
+class Metrics:
+    """Counters of requests, and the record."""
+
+    def __init__(self) -> None:
+        """Begin at nothing."""
+        self.registry, name = CollectorRegistry(), "procure_queue_request"
+        own: dict[str, Any] = {"registry": self.registry}
+        self.requests = Tally(f"{name}s", "Requests by handler and status.", ["handler", "status"], **own)
+        self.seconds = Histogram(f"{name}_seconds", "Time to answer.", ["handler"], buckets=_BUCKETS, **own)
+
+    def count(self, handler: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self.requests.labels(handler, str(status)).inc()
+        self.seconds.labels(handler).observe(seconds)
+
+    def text(self, honesty: dict[str, Any], live: Live) -> bytes:
+        """Return everything as text; ``partition=""`` is all of them."""
+        registry = CollectorRegistry()
+
+        def gauge(name: str, text: str, values: Mapping[str, float | None], label: str = "") -> None:
+            made = Gauge(f"procure_queue_{name}", text, [label] if label else [], registry=registry)
+            for key, value in values.items():
+                if value is not None:
+                    (made.labels(key[:100]) if label else made).set(value)
+
+        gauge("state_age_seconds", "Seconds since the queue was seen.", {"": live.state_age()})
+        gauge("ready", "1 if questions can be answered.", {"": live.snapshot is not None})
+        gauge("model_rows", "Jobs that the boosters learnt from.", {"": live.facts.get("trained_rows") or 0})
+        states = {state: sum(one[state] for one in live.totals) for state in ("waiting", "running")}
+        gauge("jobs", "Jobs by state.", states, "state")
+        rows = {"": honesty["all"] or {}} | {str(row["partition"]): row for row in honesty["by_partition"]}
+        names = {"n": "judged_jobs"} | {key: f"{key}_seconds" if key[:3] == "mae" else key for key in _RECORD}
+        for key, name in names.items():
+            gauge(name, f"{key} of 28 days.", {part: row.get(key) for part, row in rows.items()}, "partition")
+        return generate_latest(self.registry) + generate_latest(registry)
