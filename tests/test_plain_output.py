@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sweep_lab import make_study
 
 from procure.cli import common
-from procure.cli.layout import cells
+from procure.cli.common import cells
 from procure.errors import ArgumentError, TableError
 from procure.objectives.constraints import parse, quantities
 from procure.packages import PackageRules

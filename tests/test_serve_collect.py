@@ -29,11 +29,10 @@ from procure.errors import TableError
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.metrics import brier, covered
 from procure.serve import slurm
-from procure.serve import store as kept
 from procure.serve.collector import Collector, lock
 from procure.serve.live import Snapshot
 from procure.serve.settings import Place, Service, Source, read_service
-from procure.serve.store import JOB_COLUMNS, Store
+from procure.serve.store import JOB_COLUMNS, Store, record, track_record, warning
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +66,7 @@ def test_every_job_of_a_replay_is_forecast_once_and_settled(replayed: Place, log
 def test_the_record_is_what_the_metrics_say_of_the_same_rows(replayed: Place) -> None:
     """Coverage, error and Brier score of the page equal `procure.queue_time.metrics` on the ledger's rows."""
     store = Store(replayed.database)
-    [found] = kept.record(store)
+    [found] = record(store)
     rows = store.rows(
         "select wait, lower_90, upper_90, lower_50, upper_50, median, chance_4h from forecasts where source = 'poll'"
     )
@@ -79,9 +78,9 @@ def test_the_record_is_what_the_metrics_say_of_the_same_rows(replayed: Place) ->
     assert found["mae"] == pytest.approx(np.abs(wait - values[:, 5]).mean())
     assert found["brier_4h"] == pytest.approx(brier(values[:, 6], wait <= 14_400))
     assert found["mae_zero"] == pytest.approx(wait.mean())
-    parts = kept.record(store, by="partition")
+    parts = record(store, by="partition")
     assert sum(part["n"] for part in parts) == found["n"]
-    assert sum(day["n"] for day in kept.record(store, by="day")) == found["n"]
+    assert sum(day["n"] for day in record(store, by="day")) == found["n"]
 
 
 @pytest.mark.slow
@@ -196,8 +195,14 @@ def test_a_job_that_gave_up_is_no_wait_and_a_late_forecast_is_not_judged(tmp_pat
     assert store.settle() == 3
     waits = [(50, None), (None, 1), (None, None), (800, None), (None, None)]
     assert store.rows("select wait, gave_up from forecasts order by job_id") == waits
-    assert kept.track_record(store, 0, 0, ())["counts"] == {"given": 5, "judged": 1, "late": 1, "gave_up": 1, "open": 2}
-    assert kept.record(store)[0]["coverage_90"] == 1.0
+    assert track_record(store, 0, 0, ())["counts"] == {
+        "given": 5,
+        "judged": 1,
+        "late": 1,
+        "gave_up": 1,
+        "open": 2,
+    }
+    assert record(store)[0]["coverage_90"] == 1.0
 
 
 def test_a_week_below_80_percent_is_said(tmp_path: Path) -> None:
@@ -208,13 +213,13 @@ def test_a_week_below_80_percent_is_said(tmp_path: Path) -> None:
     def kept(n: int, inside: int) -> str | None:
         store.db.execute("delete from forecasts")
         store.db.executemany(put, [(str(row), "poll", 9, 5 if row < inside else 50) for row in range(n)])
-        return kept.warning(store, 2000)
+        return warning(store, 2000)
 
     assert "78%" in str(kept(41, 32))
     assert (kept(40, 32), kept(29, 0), kept(40, 40)) == (None, None, None)
     store.db.executemany(put, [(f"waits {n}", "poll" if n < 60 else "late", 600, None) for n in range(90)])
-    assert kept.warning(store, 1600) is None
-    assert "only 40%" in str(kept.warning(store, 1601))
+    assert warning(store, 1600) is None
+    assert "only 40%" in str(warning(store, 1601))
 
 
 def test_what_waits_and_runs_is_shown_however_many_have_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

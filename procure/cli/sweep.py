@@ -20,7 +20,7 @@ from procure.settings import MOST_COUNTED
 from procure.study import Study
 from procure.study.check import plan_size, say_size
 from procure.sweep import FarmOptions, Plan, load_plan, run_sweep
-from procure.sweep.protocol import n_local_workers
+from procure.sweep.connect import n_local_workers
 from procure.sweep.store import verify
 from procure.text import counted
 

@@ -22,9 +22,8 @@ from procure.progress import silent
 from procure.study import Study
 from procure.study.plan import lower_rules, read_inputs
 from procure.sweep import FarmOptions, Plan, run_sweep
-from procure.sweep.connect import connect
+from procure.sweep.connect import QUEUES, connect, n_local_workers
 from procure.sweep.parts import PartError
-from procure.sweep.protocol import QUEUES, n_local_workers
 from procure.sweep.results import SEARCH_FOLDER, read_runs
 
 

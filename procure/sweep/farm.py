@@ -2,7 +2,7 @@
 
 With `procure.sweep.connect` the one door to Dask. Whatever the farm, a task writes its own part and returns a small
 receipt, so that nothing computed is lost with a worker. Dask gives a batch to another worker where one dies, and says
-so after the third; see `procure.sweep.pending.SweepWork` for what becomes of it then.
+so after the third; see `procure.sweep.runner.SweepWork` for what becomes of it then.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import Any
 from procure._version import __version__
 from procure.errors import TableError
 from procure.progress import silent
-from procure.sweep.connect import connect
-from procure.sweep.pending import SweepWork
-from procure.sweep.protocol import FarmOptions, Receipt, Task, check_farm
+from procure.sweep.connect import FarmOptions, Receipt, Task, check_farm, connect
+from procure.sweep.runner import SweepWork
 
 IN_FLIGHT_PER_WORKER = 4
 MOST_FRUITLESS = 10

@@ -14,11 +14,10 @@ import numpy as np
 from procure.progress import silent, step
 from procure.study import Plan, Study, load_plan, load_study
 from procure.sweep import store
+from procure.sweep.connect import FarmOptions, Receipt, n_local_workers
 from procure.sweep.farm import run_tasks
 from procure.sweep.parts import batches, kernel_seconds, write_part
-from procure.sweep.pending import SweepWork
-from procure.sweep.protocol import FarmOptions, Receipt, n_local_workers
-from procure.sweep.runner import Bench, SharedBench, opened, simulate_rows
+from procure.sweep.runner import Bench, SharedBench, SweepWork, opened, simulate_rows
 from procure.text import counted
 
 
