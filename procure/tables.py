@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from procure.errors import TableError, reason
 from procure.files import check_parquet, damage_of, existing_file, is_parquet, read_bytes, read_rows, whole_file
-from procure.files.csv_text import ESCAPED, as_csv, with_formulas
+from procure.files.write import ESCAPED, as_csv, with_formulas
 from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema  # noqa: F401 - one door
 from procure.text import money, nearest, printable, short
 

@@ -19,8 +19,8 @@ from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.settings import validated
 from procure.study import load_study
-from procure.study.award import Award
 from procure.study.check import check_study
+from procure.study.sections import Award
 from procure.sweep import load_plan, run_sweep
 from procure.workload.generate import generate
 

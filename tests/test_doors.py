@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.files.archive import Archive, write_archive
-from procure.files.csv_text import as_csv, with_formulas, without_formulas
+from procure.files.write import as_csv, with_formulas, without_formulas
 from procure.page.html import write_page
 from procure.queue_time import store
 from procure.queue_time.training import train

@@ -16,10 +16,9 @@ from procure.cli.study import app
 from procure.errors import ArgumentError, TableError
 from procure.recommender.values import criteria_of
 from procure.study import Study, load_plan, load_study
-from procure.study.check import check_study, plan_size
-from procure.study.init import study_text
+from procure.study.check import check_study, plan_size, study_text
 from procure.study.rules import check_folds, check_threshold, sample_of
-from procure.study.workloads import Workload
+from procure.study.sections import Workload
 
 ROOT = Path(__file__).resolve().parent.parent
 QUOTES = ROOT / "quotes" / "example-2023.csv"

@@ -24,8 +24,8 @@ from rich.table import Table
 
 from procure.cli.lazy import MADE_UP
 from procure.errors import ArgumentError, TableError
-from procure.files import memory
-from procure.files.csv_text import as_csv
+from procure.files.read import OF_JOB, OF_LOGGED, jobs_in, lacking
+from procure.files.write import as_csv
 from procure.page.names import head
 from procure.schemas import as_logged
 from procure.settings import merged, problems
@@ -292,7 +292,7 @@ def refuse_set(texts: Sequence[str] | None, why: str, *keys: str) -> None:
 
 def read_jobs(path: Path, settings: LogSettings, keep_unfinished: bool | LogFormat = False) -> Imported:
     """Read a log or a job table by `read_log`, and say which rows were dropped and what looks wrong."""
-    note_memory(path, memory.OF_LOGGED)
+    note_memory(path, OF_LOGGED)
     log = read_log(path, settings, keep_unfinished=keep_unfinished)
     for reason, count in log.dropped.items():
         note(f"{path.name}: {count:,} rows dropped: {reason}")
@@ -303,7 +303,7 @@ def read_jobs(path: Path, settings: LogSettings, keep_unfinished: bool | LogForm
 
 def read_job_table(path: Path, shape: Shape = "as-logged") -> pd.DataFrame:
     """Read a job table, with its tasks or the nodes that were logged, and say what looks wrong in it."""
-    note_memory(path, memory.OF_JOB)
+    note_memory(path, OF_JOB)
     jobs = read(path, JOB)
     for warning in oddities(jobs):
         note(f"careful: {path.name}: {warning}")
@@ -312,9 +312,9 @@ def read_job_table(path: Path, shape: Shape = "as-logged") -> pd.DataFrame:
 
 def note_memory(path: Path, each: int) -> None:
     """Say that a file's jobs, of so many bytes each, will hardly fit into memory; that they never will is an error."""
-    n = memory.jobs_in(path)
+    n = jobs_in(path)
     remedy = "take fewer weeks (`procure workload slice`, or a shorter log)"
-    if (said := memory.lacking(f"{path}: its {n:,} jobs, more or less,", n, each, remedy)) is not None:
+    if (said := lacking(f"{path}: its {n:,} jobs, more or less,", n, each, remedy)) is not None:
         note(f"careful: {said}")
 
 

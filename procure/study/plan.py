@@ -26,10 +26,9 @@ from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
 from procure.simulator.class_waits import metric_names
 from procure.study.applications import Applications, mapper
-from procure.study.futures import table_digest
 from procure.study.rules import check_gpu_models, check_gpu_pools, class_notes, gpu_models, sample_of
+from procure.study.sections import Workload, table_digest
 from procure.study.study import Study
-from procure.study.workloads import Workload
 from procure.tables import check, with_clock_of
 from procure.text import listed
 from procure.workload import generate, merge, read_log, slice_day

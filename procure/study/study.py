@@ -47,11 +47,19 @@ from procure.settings import (
     read_toml,
     validated,
 )
-from procure.study.award import Award
 from procure.study.existing import read_existing
-from procure.study.futures import PAST, StudyFutures
-from procure.study.site import NODES, POLICY, StudySite
-from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
+from procure.study.sections import (
+    NODES,
+    PAST,
+    POLICY,
+    Award,
+    Speed,
+    StudyFutures,
+    StudySite,
+    Workload,
+    logged_speed,
+    read_workloads,
+)
 from procure.text import nearest
 from procure.workload.speed import speed_notes
 from procure.workload.speedups import Application, GpuModel

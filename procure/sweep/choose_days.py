@@ -14,8 +14,8 @@ import pandas as pd
 from procure.errors import ArgumentError, TableError
 from procure.progress import silent
 from procure.study import Study, load_plan, load_study
+from procure.study.sections import Workload, write_workloads
 from procure.study.study import Sweep
-from procure.study.workloads import Workload, write_workloads
 from procure.sweep.run import run_sweep
 from procure.sweep.store import read_results
 from procure.tables import write
