@@ -56,7 +56,7 @@ def test_only_the_shared_doors_print():
 
 def test_only_escaped_frames_become_csv():
     found = [(path, name) for path, name, _ in calls() if name.endswith(".to_csv")]
-    assert found == [("files/csv_text.py", "safe.to_csv")]
+    assert found == [("files/write.py", "safe.to_csv")]
 
 
 _WRITERS = "write_text write_bytes to_parquet to_csv savefig savez ZipFile open dump".split()
