@@ -177,7 +177,8 @@ def read_rows(content: bytes, source: str, encoding_errors: str = "strict") -> p
     `pandas.errors.EmptyDataError`.
     """
     content = as_utf8(content)
-    separator = _separator(content)
+    header = next((line for line in content[:65536].splitlines() if line.strip()), b"").decode("utf-8", "replace")
+    separator = max(_SEPARATORS, key=lambda sep: len(next(csv.reader([header], delimiter=sep))))
     n = content[:_BLOCK].lstrip().split(b"\n", 1)[0].count(separator.encode()) + 1
     if n > MOST_COLUMNS:
         raise TableError(f"{source}: the first line has {n:,} columns; at most {MOST_COLUMNS:,} can be read")
@@ -197,11 +198,6 @@ def read_rows(content: bytes, source: str, encoding_errors: str = "strict") -> p
         frame = pd.read_csv(trimmed, index_col=False, **form)
     nameless = [n for n in frame.columns if str(n).startswith("Unnamed: ") and not frame[n].any()]
     return frame.drop(columns=nameless).rename(columns=lambda name: str(name).strip())
-
-
-def _separator(content: bytes) -> str:
-    header = next((line for line in content[:65536].splitlines() if line.strip()), b"").decode("utf-8", "replace")
-    return max(_SEPARATORS, key=lambda sep: len(next(csv.reader([header], delimiter=sep))))
 
 
 def _without_extra_fields(text: str, separator: str, source: str) -> io.StringIO:
@@ -240,13 +236,6 @@ _PACKED = {".gz", ".bz2", ".xz", ".zst"}
 _PACKED_RATIO = 8
 
 
-def memory_there() -> tuple[int, int]:
-    """Return the bytes of memory that are free, and all: the machine's, or less where a cgroup such as Slurm's says."""
-    machine = psutil.virtual_memory()
-    both = [(machine.available, machine.total), *_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))]
-    return min(free for free, _ in both), min(total for _, total in both)
-
-
 def _limits(own: Path, root: Path) -> Iterator[tuple[int, int]]:
     """Return what is free of each limit of memory that a process is under, and the limit; none outside Linux."""
     for line in own.read_text().splitlines() if own.is_file() else ():
@@ -281,7 +270,9 @@ def lacking(what: str, n: int, each: int, remedy: str, processes: int = 1) -> st
 
     That they need more than there is, by far, is an error.
     """
-    free, total = memory_there()
+    machine = psutil.virtual_memory()  # a cgroup such as Slurm's may allow less
+    both = [(machine.available, machine.total), *_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))]
+    free, total = min(free for free, _ in both), min(total for _, total in both)
     need = processes * (OF_PROCESS + n * each)
     if need <= free:
         return None

@@ -177,7 +177,6 @@ def protocol(how: Http) -> type[H11Protocol]:
     return Connection
 
 
-LOG = logging.getLogger("procure.serve")
 AGAIN, LASTS = 5, 30
 """Seconds after which a collector that has ended is started again, and after which one that runs is well."""
 LONGEST_HEAD = 16_384

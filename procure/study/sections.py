@@ -107,11 +107,6 @@ class StudyFutures(Futures):
     }
 
 
-def future_names(n: int) -> list[str]:
-    """Name futures: ``future-01``, ``future-02`` …"""
-    return [f"future-{i:0{max(2, len(str(n)))}d}" for i in range(1, n + 1)]
-
-
 def table_digest(table: pd.DataFrame) -> str:
     """Return a digest of a table's columns and values."""
     rows = pd.util.hash_pandas_object(table, index=False).to_numpy().astype("<u8")
@@ -120,8 +115,9 @@ def table_digest(table: pd.DataFrame) -> str:
 
 
 def read_futures(jobs: pd.DataFrame, settings: StudyFutures) -> dict[str, pd.DataFrame]:
-    """Draw a study's futures from the jobs of its workloads; a log that is too short is an error."""
-    return dict(zip(future_names(settings.draws), draw_futures(jobs, settings), strict=True))
+    """Draw a study's futures, ``future-01`` …, from the jobs of its workloads; a log that is too short is an error."""
+    width = max(2, len(str(settings.draws)))
+    return {f"future-{i:0{width}d}": drawn for i, drawn in enumerate(draw_futures(jobs, settings), 1)}
 
 
 SHORT = {"waits": "mean-wait", "wait": "mean-wait", "cost": "tco"}

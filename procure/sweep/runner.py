@@ -65,27 +65,19 @@ def make_bench(plan: Plan, workload: str, policy: str) -> Bench:
     one_each = package_nodes(dict.fromkeys(plan.quotes["name"], 1), plan.quotes)
     existing = one_each.iloc[:0] if plan.existing is None else check(plan.existing, NODE)
     nodes = pd.concat([existing, one_each], ignore_index=True)
-    kill, speed, warm_up = (
-        plan.study.simulate.kill_at_limit,
-        plan.logged_speed(workload),
-        plan.warm_up(workload),
-    )
-    ready = _with_own_classes(prepare_checked(jobs, nodes, kill, speed, warm_up), plan)
+    kill = plan.study.simulate.kill_at_limit
+    ready = prepare_checked(jobs, nodes, kill, plan.logged_speed(workload), plan.warm_up(workload))
+    if own := plan.study.job_classes:  # which jobs are of the classes that the study defines
+        assert ready.table is not None
+        members = np.array([one.members(ready.table) for one in own])
+        ready = replace(
+            ready, own_classes=tuple(one.name for one in own), own=np.where(members, np.arange(len(own))[:, None], -1)
+        )
     bits = None
     if catalog.is_batched(policy):
         with contextlib.suppress(FastLaneError):
             bits = check_fast_lane(ready.jobs, ready.kinds, ready.durations.took)
     return Bench(workload, policy, ready, len(existing), bits)
-
-
-def _with_own_classes(ready: Prepared, plan: Plan) -> Prepared:
-    """Say which jobs are of the classes that the study defines."""
-    if not plan.study.job_classes:
-        return ready
-    assert ready.table is not None
-    members = np.array([one.members(ready.table) for one in plan.study.job_classes])
-    own = np.where(members, np.arange(len(members))[:, None], -1)
-    return replace(ready, own_classes=tuple(one.name for one in plan.study.job_classes), own=own)
 
 
 def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pa.Table, float]:
@@ -140,12 +132,6 @@ def _simulate_one(bench: Bench, counts: np.ndarray, out: np.ndarray) -> tuple[fl
         return 0.0, f"{type(error).__name__}: {error}"
     out[:] = measured(ready, found)
     return found.elapsed, ""
-
-
-def failed_rows(bench: Bench, package_ids: list[str], reason: str) -> pa.Table:
-    """Return result rows of runs that gave none, with the reason why."""
-    out = np.full((len(package_ids), len(metric_names(bench.ready.own_classes))), np.nan)
-    return _result_rows(bench, package_ids, out, [reason] * len(package_ids))
 
 
 def _result_rows(bench: Bench, package_ids: list[str], out: np.ndarray, reasons: list[str]) -> pa.Table:
@@ -292,7 +278,9 @@ class SweepWork:
         package_id, reason = self._ids[batch.rows[0]], "killed every worker that tried it"
         self._n_poison += 1
         self._refuse_more(self._n_poison, f"runs, the last {package_id} on {batch.workload},")
-        rows = failed_rows(self.shared(self.key(batch)), [package_id], reason)
+        bench = self.shared(self.key(batch))
+        nothing = np.full((1, len(metric_names(bench.ready.own_classes))), np.nan)
+        rows = _result_rows(bench, [package_id], nothing, [reason])
         write_part(part_path(self._plan.study, batch), rows, self._fingerprint, 0.0)
         self.n_done += 1
         self._note(f"package {package_id} on {batch.workload} under {batch.policy} {reason}; recorded as failed")
