@@ -424,10 +424,3 @@ def test_a_name_that_says_no_format_is_refused(name, tmp_path):
     with pytest.raises(TableError, match=r"written as \.parquet or \.csv"):
         write(pd.DataFrame({"a": [1]}), tmp_path / name)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["a.parquet", "a.b.csv", "a.csv.gz", "a.csv.xz"])
-def test_a_name_that_says_a_format_is_written_in_it(name, tmp_path):
-    path = write(pd.DataFrame({"a": [1]}), tmp_path / name)
-    found = pd.read_parquet(path) if name.endswith("parquet") else pd.read_csv(path)
-    assert found["a"].tolist() == [1]
