@@ -9,8 +9,8 @@ from serve_cases import make_log, quick_model
 
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.predict import Request
-from procure.serve.closed import Closed, read_closed
 from procure.serve.live import Snapshot
+from procure.serve.slurm import Closed, read_closed
 from procure.serve.store import forecasts
 
 NOW = 1_700_000_000

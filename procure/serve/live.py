@@ -28,8 +28,8 @@ from procure.queue_time.log import read_jobs
 from procure.queue_time.metrics import LEVELS
 from procure.queue_time.predict import Request, check_request, pending_waits
 from procure.queue_time.store import SiteModel
-from procure.serve.closed import Closed
 from procure.serve.settings import Place
+from procure.serve.slurm import Closed
 from procure.serve.store import DEADLINES, LEAST_FREE, Store, read_off, track_record
 from procure.text import counted, nearest, printable, roughly
 

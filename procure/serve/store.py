@@ -19,7 +19,7 @@ from procure.queue_time.experts import guess
 from procure.queue_time.features import site_features
 from procure.queue_time.predict import Request
 from procure.queue_time.store import SiteModel
-from procure.serve.closed import Closed
+from procure.serve.slurm import Closed
 
 TEXT_COLUMNS = ("job_id", "user", "partition", "state")
 JOB_COLUMNS = tuple(

@@ -16,7 +16,7 @@ from procure.progress import silent
 from procure.study import Study, load_plan, load_study
 from procure.study.sections import Workload, write_workloads
 from procure.study.study import Sweep
-from procure.sweep.run import run_sweep
+from procure.sweep.farm import run_sweep
 from procure.sweep.store import read_results
 from procure.tables import write
 from procure.text import Shown, counted, listed

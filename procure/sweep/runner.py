@@ -251,7 +251,7 @@ class SweepWork:
             self.forget(key)
 
     def arguments(self, batch: Batch) -> tuple[list[str], np.ndarray, Path, str]:
-        """Return the arguments of `procure.sweep.run.compute_part` behind the bench."""
+        """Return the arguments of `procure.sweep.farm.compute_part` behind the bench."""
         ids, counts = self._ids[batch.rows].tolist(), self._counts[batch.rows]
         return ids, counts, part_path(self._plan.study, batch), self._fingerprint
 
