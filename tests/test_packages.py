@@ -16,8 +16,8 @@ from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, expand_packages, package_nodes, write_packages
 from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
+from procure.packages.nodes import jobs_left_out, request_text
 from procure.packages.quotes import check_quotes, read_quotes, summarise_quotes
-from procure.packages.runnable import jobs_left_out, request_text
 from procure.run import simulate
 from procure.schemas import JOB, QUOTE
 from procure.tables import check

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from procure.explanation.bottleneck_kernel import Changes, Requests, book
-from procure.packages.runnable import fits, request_shapes, shape_of
+from procure.packages.nodes import fits, request_shapes, shape_of
 from procure.schemas import REQUEST, as_logged
 
 CAUSES = ("cpus", "memory", "gpus", "gpu_type", "policy")

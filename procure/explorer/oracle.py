@@ -15,8 +15,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.explorer.candidates import CriteriaScore
-from procure.packages.nodes import counts_of_ids, package_ids
-from procure.packages.runnable import jobs_left_out
+from procure.packages.nodes import counts_of_ids, jobs_left_out, package_ids
 from procure.packages.space import Space, make_space, package_table
 from procure.progress import silent
 from procure.study import Study

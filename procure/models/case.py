@@ -10,7 +10,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.objectives.aggregate import pooled_mean
-from procure.packages.runnable import count_matrix, jobs_left_out
+from procure.packages.nodes import count_matrix, jobs_left_out
 from procure.text import nearest
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from procure.files.kernels import njit
-from procure.packages.runnable import count_matrix, fits, node_types, request_shapes, shape_of
+from procure.packages.nodes import count_matrix, fits, node_types, request_shapes, shape_of
 from procure.schemas import as_logged
 
 STEP = 600

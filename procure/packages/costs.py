@@ -11,9 +11,9 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from procure.errors import TableError
+from procure.packages.nodes import WorkloadDemand, count_matrix, work_of
 from procure.packages.prices import order_cents
 from procure.packages.rules import CostLine, NonNegative, Order, PackageRules, Percent, Usd, cents
-from procure.packages.runnable import WorkloadDemand, count_matrix, work_of
 from procure.schemas import COST_ITEMS, COST_UNITS
 from procure.text import listed, nearest
 
@@ -107,7 +107,7 @@ def total_costs(
     + fixed + network + years × (energy + space + `COST_ITEMS` + staff) + further lines + tax − what is left; with
     interest or price changes, years are `years_factor`. Per job and per busy core-hour of those years.
 
-    ``jobs_by_workload`` are job tables, whose run times are taken as logged, or of `procure.packages.runnable.work_of`,
+    ``jobs_by_workload`` are job tables, whose run times are taken as logged, or of `procure.packages.nodes.work_of`,
     which knows them on each type; ``weights`` what each counts. Of ``rules``, ``discounts`` and ``fixed_cost_usd``
     count; None: ``price_usd`` of the package table. ``existing`` nodes add CPUs, staff per node, and energy where their
     watts are known, from their own columns or from the quote whose name is their ``kind``. A figure is NaN where a

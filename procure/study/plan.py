@@ -17,9 +17,9 @@ from procure.errors import TableError, within
 from procure.files import code_digest, existing_file
 from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
+from procure.packages.nodes import RunTimes, WorkloadDemand, work_of
 from procure.packages.quotes import price_notes
 from procure.packages.rules import PackageRules, with_whole_orders
-from procure.packages.runnable import RunTimes, WorkloadDemand, work_of
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent

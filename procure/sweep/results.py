@@ -18,8 +18,7 @@ from procure.models.crossfit import learn
 from procure.objectives.constraints import price_bound
 from procure.packages.costs import total_costs
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.nodes import counts_of_ids
-from procure.packages.runnable import count_matrix
+from procure.packages.nodes import count_matrix, counts_of_ids
 from procure.packages.space import make_space, package_table
 from procure.policies import catalog
 from procure.progress import silent
