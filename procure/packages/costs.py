@@ -325,23 +325,14 @@ def budget_notes(costs: Costs) -> list[str]:
     ]
 
 
-def cost_ranges(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return the lowest, median and highest value of each cost of `total_costs`: ``cost unit min median max``."""
-    return _by_cost(costs).agg(["min", "median", "max"], axis=1).pipe(_with_units)
+def cost_table(costs: pd.DataFrame, side_by_side: bool) -> pd.DataFrame:
+    """Return each cost of `total_costs`, but for carbon where no intensity is given.
 
-
-def costs_side_by_side(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return the costs of packages as columns: ``cost unit`` and a column per package id."""
-    return _with_units(_by_cost(costs.set_index("package_id")))
-
-
-def _by_cost(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each cost, without carbon where no intensity is given."""
+    ``cost unit``, then a column per package id, or ``min median max`` over the packages.
+    """
     names = [name for name in COST_UNITS if name != "carbon_t_per_year" or not costs[name].isna().all()]
-    return costs[names].astype("float64").T
-
-
-def _with_units(table: pd.DataFrame) -> pd.DataFrame:
+    table = costs.set_index("package_id")[names].astype("float64").T
+    table = table if side_by_side else table.agg(["min", "median", "max"], axis=1)
     table = table.rename_axis(index="cost", columns=None).reset_index()
     table.insert(1, "unit", table["cost"].map(COST_UNITS))
     return table
