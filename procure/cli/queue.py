@@ -76,17 +76,12 @@ def train(
     jobs = _read(log, settings, tz)
     site = training.train(jobs) if known is None else training.continue_training(known, jobs, note=common.note)
     store.save(site, out)
-    _print_model(site, out, output)
-
-
-def _print_model(site: store.SiteModel, path: Path, output: common.Format) -> None:
-    """Print what a model file holds; with nothing to read by a program, as a note."""
-    n_rows, size = int(site.about["trained_rows"]), path.stat().st_size
+    n_rows, size = int(site.about["trained_rows"]), out.stat().st_size
     if output is common.Format.TABLE:
-        common.note(f"trained on {n_rows:,} jobs; wrote {path} ({size / 1e6:.1f} MB)")
+        common.note(f"trained on {n_rows:,} jobs; wrote {out} ({size / 1e6:.1f} MB)")
         return
     record = {"n_jobs_trained": n_rows, "n_jobs_known": int(site.about["n_rows"])}
-    common.print_record(record | {"size_mb": size / 1e6, "file": str(path)}, output)
+    common.print_record(record | {"size_mb": size / 1e6, "file": str(out)}, output)
 
 
 def evaluate(

@@ -111,8 +111,14 @@ def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> t
     else:
         seconds = 0.0
         for row, package in enumerate(counts):
-            elapsed, reasons[row] = _simulate_one(bench, package, out[row])
-            seconds += elapsed
+            try:
+                one = ready_of_package(bench, package)
+                found = run_prepared(one, bench.policy)
+            except Exception as error:  # a policy may raise anything; one run is not worth a sweep
+                reasons[row] = f"{type(error).__name__}: {error}"
+                continue
+            out[row] = measured(one, found)
+            seconds += found.elapsed
     return _result_rows(bench, package_ids, out, reasons), seconds
 
 
@@ -122,16 +128,6 @@ def ready_of_package(bench: Bench, counts: np.ndarray) -> Prepared:
     rows = np.concatenate([np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), counts)])
     table = None if ready.nodes is None else ready.nodes.iloc[rows].reset_index(drop=True)
     return replace(ready, kind_of=ready.kind_of[rows], leaf=ready.leaf[rows], pod=ready.pod[rows], nodes=table)
-
-
-def _simulate_one(bench: Bench, counts: np.ndarray, out: np.ndarray) -> tuple[float, str]:
-    try:
-        ready = ready_of_package(bench, counts)
-        found = run_prepared(ready, bench.policy)
-    except Exception as error:  # a policy may raise anything; one run is not worth a sweep
-        return 0.0, f"{type(error).__name__}: {error}"
-    out[:] = measured(ready, found)
-    return found.elapsed, ""
 
 
 def _result_rows(bench: Bench, package_ids: list[str], out: np.ndarray, reasons: list[str]) -> pa.Table:
