@@ -20,7 +20,7 @@ import pandas as pd
 from procure.evaluation.ranking import REGRET_FLOOR, evaluate, order
 from procure.models import FEATURE_SETS, features, predict_packages
 from procure.packages import PackageRules, expand_packages, read_quotes
-from procure.packages.runnable import jobs_left_out
+from procure.packages.nodes import jobs_left_out
 from procure.schemas import JOB
 from procure.tables import check, write
 from procure.workload import import_log, merge, slice_day

@@ -28,7 +28,7 @@ import pandas as pd
 import psutil
 
 import procure.sweep.connect as driver_connect
-import procure.sweep.run as driver
+import procure.sweep.farm as driver
 from procure.page.charts import image
 from procure.study import load_plan, load_study
 from procure.sweep import FarmOptions, read_results

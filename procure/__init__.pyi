@@ -30,7 +30,7 @@ from procure.packages import PackageRules as PackageRules
 from procure.packages import expand_packages as expand_packages
 from procure.packages import package_nodes as package_nodes
 from procure.packages import read_quotes as read_quotes
-from procure.packages.runnable import jobs_left_out as jobs_left_out
+from procure.packages.nodes import jobs_left_out as jobs_left_out
 from procure.queue_time.answer import predict_queue as predict_queue
 from procure.recommender import recommend as recommend
 from procure.recommender.award import award as award

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from procure.errors import TableError, reason
 from procure.files import check_parquet, damage_of, existing_file, is_parquet, read_bytes, read_rows, whole_file
-from procure.files.csv_text import ESCAPED, as_csv, with_formulas
+from procure.files.write import ESCAPED, as_csv, with_formulas
 from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema  # noqa: F401 - one door
 from procure.text import money, nearest, printable, short
 
@@ -29,22 +29,13 @@ class CellError(TableError):
 
     def __init__(self, source: str, row: int, column: str, what: str) -> None:
         """Take where the cell is, and what is wrong with it."""
-        super().__init__(f"{_where(source, row, column)}{what}")
+        super().__init__(f"{source and f'{source}, '}row {row + 1}, column {column}: {what}")
         self.row, self.column, self.what = row, column, what
 
 
 def _plain(value: object) -> object:
     """Turn a NumPy scalar into the plain value that a user wrote."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _where(source: str, row: int | None, column: str | None) -> str:
-    parts = [source] if source else []
-    if row is not None:
-        parts.append(f"row {row + 1}")
-    if column is not None:
-        parts.append(f"column {column}")
-    return ", ".join(parts) + ": " if parts else ""
 
 
 _TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0", ""}

@@ -18,11 +18,10 @@ from procure.queue_time.model import Settings
 from procure.queue_time.store import SiteModel
 from procure.queue_time.training import train
 from procure.schemas import JOB
-from procure.serve.closed import Closed
 from procure.serve.collector import Collector
-from procure.serve.guard import SOCKET
+from procure.serve.serving import SOCKET
 from procure.serve.settings import Model, Place, Service, Source
-from procure.serve.slurm import OVERLAP, Queue
+from procure.serve.slurm import OVERLAP, Closed, Queue
 from procure.tables import check
 
 QUICK = Settings(rounds=6, max_pairs=20_000, holdout=0.2)

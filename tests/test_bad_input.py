@@ -20,7 +20,7 @@ from procure.study import load_study
 from procure.study.check import check_study
 from procure.study.existing import read_existing
 from procure.study.plan import read_workload
-from procure.study.workloads import write_workloads
+from procure.study.sections import write_workloads
 from procure.tables import check, read, write
 from procure.workload import generate, import_log, load_recipe, read_log
 from procure.workload.generate import DEFAULT_RECIPE, RECIPES

@@ -18,8 +18,8 @@ import procure
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages.costs import Costs, cost_notes, total_costs
+from procure.packages.nodes import jobs_left_out, work_of
 from procure.packages.quotes import check_quotes
-from procure.packages.runnable import jobs_left_out, work_of
 from procure.schemas import COST_UNITS, JOB, NODE
 from procure.study import load_plan, load_study
 from procure.study.plan import works_of

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.files.archive import Archive, write_archive
-from procure.files.csv_text import as_csv, with_formulas, without_formulas
+from procure.files.write import as_csv, with_formulas, without_formulas
 from procure.page.html import write_page
 from procure.queue_time import store
 from procure.queue_time.training import train
@@ -56,7 +56,7 @@ def test_only_the_shared_doors_print():
 
 def test_only_escaped_frames_become_csv():
     found = [(path, name) for path, name, _ in calls() if name.endswith(".to_csv")]
-    assert found == [("files/csv_text.py", "safe.to_csv")]
+    assert found == [("files/write.py", "safe.to_csv")]
 
 
 _WRITERS = "write_text write_bytes to_parquet to_csv savefig savez ZipFile open dump".split()

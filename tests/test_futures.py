@@ -16,8 +16,8 @@ from procure.errors import TableError
 from procure.recommender.recommendation import records
 from procure.schemas import JOB
 from procure.study import load_plan, load_study
-from procure.study.futures import StudyFutures
-from procure.study.init import study_text
+from procure.study.check import study_text
+from procure.study.sections import StudyFutures
 from procure.sweep import run_sweep
 from procure.sweep.trial import simulate_packages
 from procure.tables import check, read, write

@@ -10,7 +10,7 @@ from policy_cases import SLICE, few, node_table, sliced_case
 import procure
 from procure.errors import TableError
 from procure.files.gpu_pools import joined_pools, pool_for, pools_of
-from procure.packages.runnable import fits, request_shapes
+from procure.packages.nodes import fits, request_shapes
 from procure.schemas import JOB, NODE
 from procure.simulator.arrays import gpu_fields
 from procure.tables import check

@@ -28,7 +28,7 @@ CALLEE = "from procure.files.kernels import njit\n\n\n@njit(cache=True)\ndef cal
 RUN = """
 import sys
 from pathlib import Path
-import procure, procure.files.code as code
+import procure, procure.files.caches as code
 procure.__path__.append(sys.argv[1])
 code._ROOT = Path(sys.argv[1])
 from procure.room.caller import kernel

@@ -18,7 +18,7 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.schemas import JOB, as_logged
 from procure.study.plan import read_workload
-from procure.study.workloads import Workload
+from procure.study.sections import Workload
 from procure.tables import read, write
 from procure.workload import LogSettings, import_log, read_log
 from procure.workload.presets import preset_names

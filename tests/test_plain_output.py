@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sweep_lab import make_study
 
 from procure.cli import common
-from procure.cli.layout import cells
+from procure.cli.common import cells
 from procure.errors import ArgumentError, TableError
 from procure.objectives.constraints import parse, quantities
 from procure.packages import PackageRules
@@ -29,13 +29,10 @@ from procure.text import (
     MONEY_UNITS,
     TIME_UNITS,
     clock_seconds,
-    counted,
     duration,
     file_name,
     format_value,
-    listed,
     money,
-    printable,
     roughly,
     seconds,
 )
@@ -61,13 +58,6 @@ def test_escape_sequences_of_names_reach_no_terminal(output, capsys, monkeypatch
     text = capsys.readouterr().out
     assert json.loads(text) == {"name": EVIL}
     assert "\x9b" not in text
-
-
-def test_printable():
-    """Letters of any script stay; only control characters are written out, but for those that are kept."""
-    assert printable("Żółw 日本 – ×") == "Żółw 日本 – ×"
-    assert printable("a\nb\tc\x1b") == r"a\nb\tc\x1b"
-    assert printable("a\nb\x1b", kept="\n") == "a\nb\\x1b"
 
 
 def test_a_lock_that_is_none_of_ours_is_left_alone(tmp_path):
@@ -166,12 +156,6 @@ def test_lengths_of_time(seconds, said):
     assert duration(seconds) == said
 
 
-def test_one_is_singular():
-    """And all other numbers plural, thousands set apart; a plural of its own where an s is not enough."""
-    assert [counted(n, "job") for n in (0, 1, 1234, -1)] == ["0 jobs", "1 job", "1,234 jobs", "-1 jobs"]
-    assert counted(2, "category", "categories") == "2 categories" and counted(1, "category", "x") == "1 category"
-
-
 def test_every_label_is_a_name_of_a_file():
     """A plain policy keeps its name, byte for byte; others become names that are legal, short and distinct."""
     for plain in ("easy:order=sjf,depth=4", "best-fit-of-node", "priority:weight_age=0.1", "their_own:a=b@c"):
@@ -183,13 +167,6 @@ def test_every_label_is_a_name_of_a_file():
     rows = np.arange(3)
     assert "/" not in Batch("day", "their:path=/a/b", rows).key
     assert Batch("day", "easy:depth=4", rows).key.startswith("day.easy:depth=4.000000000-")
-
-
-def test_many_names_are_cut_to_three():
-    """One more than three is named, as to count it would be no shorter."""
-    names = [f"day-{i}" for i in range(25)]
-    assert listed(names) == "day-0, day-1, day-2 and 22 more"
-    assert listed(names[:4]) == "day-0, day-1, day-2, day-3" and listed([]) == ""
 
 
 @given(
@@ -252,13 +229,6 @@ def test_other_text_is_no_length_of_time(text):
             assert 0 <= read(text) < float("inf")
         except ValueError as error:
             assert "is not a length of time" in str(error) or "is longer than any time" in str(error)
-
-
-@pytest.mark.parametrize("text", ["", "-1h", "1,5h", "8:00h", "2 days", "1-", "h", "1:2:3:4"])
-def test_a_length_of_time_without_sense_is_refused(text):
-    """Neither negative, nor with a decimal comma, nor of two spellings."""
-    with pytest.raises(ValueError, match="is not a length of time"):
-        seconds(text)
 
 
 @pytest.mark.parametrize(

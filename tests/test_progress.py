@@ -15,7 +15,7 @@ from procure.errors import TableError
 from procure.policies import catalog
 from procure.progress import step, track, watching
 from procure.simulator.drive import compiling
-from procure.sweep.warm import compiled_policies, warm
+from procure.sweep.runner import compiled_policies, warm
 
 
 def test_lines_where_there_is_no_terminal(monkeypatch, capsys):

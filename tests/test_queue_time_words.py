@@ -157,7 +157,7 @@ def test_what_if_repeats_the_answer_for_the_job_as_asked(site) -> None:  # type:
 
 def test_a_question_imports_no_booster_library() -> None:
     """What takes most of a second to import is left alone by `queue predict` and `watch`."""
-    code = "import sys, procure.cli.queue_predict; print([m for m in sys.argv[1:] if m in sys.modules])"
+    code = "import sys, procure.cli.queue; print([m for m in sys.argv[1:] if m in sys.modules])"
     heavy = ["xgboost", "sklearn", "scipy", "vl_convert", "numba"]
     done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

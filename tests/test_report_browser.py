@@ -21,8 +21,7 @@ from small_study import swept
 from test_reports import HOSTILE, NAMES, reports
 
 from procure.reports.explore import Explorer, serve
-from procure.serve.app import application
-from procure.serve.guard import SOCKET
+from procure.serve.serving import SOCKET, Guard
 from procure.text import duration
 
 pytestmark = IN_A_BROWSER
@@ -161,7 +160,8 @@ class Running:
         self._serve()
 
     def _serve(self) -> None:
-        guard, self.live = application(self.place)
+        guard = Guard(self.place)
+        self.live = guard.live
 
         async def as_me(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "http":

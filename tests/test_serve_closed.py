@@ -9,9 +9,9 @@ from serve_cases import make_log, quick_model
 
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.predict import Request
-from procure.serve.answers import Snapshot
-from procure.serve.closed import Closed, read_closed
-from procure.serve.ledger import forecasts
+from procure.serve.live import Snapshot
+from procure.serve.slurm import Closed, read_closed
+from procure.serve.store import forecasts
 
 NOW = 1_700_000_000
 NODE = "NodeName={} CPUTot=8 CoresPerSocket=1 Sockets=8 State={} Partitions={}  Reason=Not responding [root@1]\n"

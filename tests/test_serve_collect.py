@@ -28,11 +28,11 @@ from serve_cases import (
 from procure.errors import TableError
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.metrics import brier, covered
-from procure.serve import ledger, slurm
-from procure.serve.answers import Snapshot
+from procure.serve import slurm
 from procure.serve.collector import Collector, lock
+from procure.serve.live import Snapshot
 from procure.serve.settings import Place, Service, Source, read_service
-from procure.serve.store import JOB_COLUMNS, Store
+from procure.serve.store import JOB_COLUMNS, Store, record, track_record, warning
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_every_job_of_a_replay_is_forecast_once_and_settled(replayed: Place, log
 def test_the_record_is_what_the_metrics_say_of_the_same_rows(replayed: Place) -> None:
     """Coverage, error and Brier score of the page equal `procure.queue_time.metrics` on the ledger's rows."""
     store = Store(replayed.database)
-    [found] = ledger.record(store)
+    [found] = record(store)
     rows = store.rows(
         "select wait, lower_90, upper_90, lower_50, upper_50, median, chance_4h from forecasts where source = 'poll'"
     )
@@ -78,9 +78,9 @@ def test_the_record_is_what_the_metrics_say_of_the_same_rows(replayed: Place) ->
     assert found["mae"] == pytest.approx(np.abs(wait - values[:, 5]).mean())
     assert found["brier_4h"] == pytest.approx(brier(values[:, 6], wait <= 14_400))
     assert found["mae_zero"] == pytest.approx(wait.mean())
-    parts = ledger.record(store, by="partition")
+    parts = record(store, by="partition")
     assert sum(part["n"] for part in parts) == found["n"]
-    assert sum(day["n"] for day in ledger.record(store, by="day")) == found["n"]
+    assert sum(day["n"] for day in record(store, by="day")) == found["n"]
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_a_look_that_fails_is_followed_by_the_next(
     tmp_path: Path, log: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error that nobody foresaw is said with its kind, and the collector goes on."""
-    monkeypatch.setattr("procure.serve.trainer.FEWEST", 10**9)  # no model is trained meanwhile
+    monkeypatch.setattr("procure.serve.collector.FEWEST", 10**9)  # no model is trained meanwhile
     collector = replaying(make_place(tmp_path), log, int(log["submit_time"].iloc[300]))
     hurried(collector)
     stop, looks, tick = threading.Event(), [], collector.tick
@@ -195,8 +195,14 @@ def test_a_job_that_gave_up_is_no_wait_and_a_late_forecast_is_not_judged(tmp_pat
     assert store.settle() == 3
     waits = [(50, None), (None, 1), (None, None), (800, None), (None, None)]
     assert store.rows("select wait, gave_up from forecasts order by job_id") == waits
-    assert ledger.counted(store, 0, 0, ())["counts"] == {"given": 5, "judged": 1, "late": 1, "gave_up": 1, "open": 2}
-    assert ledger.record(store)[0]["coverage_90"] == 1.0
+    assert track_record(store, 0, 0, ())["counts"] == {
+        "given": 5,
+        "judged": 1,
+        "late": 1,
+        "gave_up": 1,
+        "open": 2,
+    }
+    assert record(store)[0]["coverage_90"] == 1.0
 
 
 def test_a_week_below_80_percent_is_said(tmp_path: Path) -> None:
@@ -207,13 +213,13 @@ def test_a_week_below_80_percent_is_said(tmp_path: Path) -> None:
     def kept(n: int, inside: int) -> str | None:
         store.db.execute("delete from forecasts")
         store.db.executemany(put, [(str(row), "poll", 9, 5 if row < inside else 50) for row in range(n)])
-        return ledger.warning(store, 2000)
+        return warning(store, 2000)
 
     assert "78%" in str(kept(41, 32))
     assert (kept(40, 32), kept(29, 0), kept(40, 40)) == (None, None, None)
     store.db.executemany(put, [(f"waits {n}", "poll" if n < 60 else "late", 600, None) for n in range(90)])
-    assert ledger.warning(store, 1600) is None
-    assert "only 40%" in str(ledger.warning(store, 1601))
+    assert warning(store, 1600) is None
+    assert "only 40%" in str(warning(store, 1601))
 
 
 def test_what_waits_and_runs_is_shown_however_many_have_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from serve_cases import fetch, keep_model, make_log, quick_model, write_dumps
 
 from procure.errors import TableError
 from procure.serve import files
-from procure.serve.guard import protocol
+from procure.serve.serving import protocol
 from procure.serve.settings import Http
 from procure.serve.store import Store
 

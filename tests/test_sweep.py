@@ -85,8 +85,8 @@ def test_local_workers_map_arrays_and_equal_serial(tmp_path, monkeypatch):
         sent.append((len(pickle.dumps(shared)), file.stat().st_size))
         return shared
 
-    monkeypatch.setattr("procure.sweep.pending.share", watched)
-    monkeypatch.setattr("procure.sweep.run.n_local_workers", lambda: 2)
+    monkeypatch.setattr("procure.sweep.runner.share", watched)
+    monkeypatch.setattr("procure.sweep.farm.n_local_workers", lambda: 2)
     assert run_sweep(path, "local").n_computed == len(expected)
     assert [small < 16_000 < 100_000 < large for small, large in sent] == [True, True], sent
     pd.testing.assert_frame_equal(results(path), expected, check_exact=True)

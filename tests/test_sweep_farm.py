@@ -19,12 +19,10 @@ from procure.errors import TableError
 from procure.files import whole_file
 from procure.schemas import RESULT
 from procure.sweep import FarmOptions, read_results, run_sweep
-from procure.sweep.connect import job_name, lifetime_arguments, make_cluster
-from procure.sweep.farm import Workers
+from procure.sweep.connect import Receipt, job_name, lifetime_arguments, make_cluster, n_local_workers
+from procure.sweep.farm import Workers, compute_part
 from procure.sweep.parts import SCHEMA, batches, write_part
-from procure.sweep.pending import MOST_POISON, SweepWork
-from procure.sweep.protocol import Receipt, n_local_workers
-from procure.sweep.run import compute_part
+from procure.sweep.runner import MOST_POISON, SweepWork
 from procure.sweep.store import fingerprint_text, locked, merge, open_folder, stored, verify
 from procure.tables import check
 

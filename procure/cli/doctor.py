@@ -73,7 +73,7 @@ def doctor(
 
 def _compile(site: Path | None, output: common.Format) -> None:
     """Compile the policies, into a site's folder or the user's own."""
-    from procure.sweep.warm import warm  # which imports all that is to be examined
+    from procure.sweep.runner import warm  # which imports all that is to be examined
 
     if site is not None:
         prepare_site(site.absolute())

@@ -198,16 +198,12 @@ def _ended_in_order() -> Iterator[None]:
                 signal.signal(one, signal.SIG_DFL)
 
 
-def _show_warning(message: Warning | str, *about: Any, **more: Any) -> None:
-    _say(f"procure: {message}")
-
-
 def run() -> None:
     """Run the command line; an error is one line on stderr: exit code 2 for bad usage, 130 for Ctrl-C, else 1."""
     try:
         with _ended_in_order(), warnings.catch_warnings():
             if not sys.warnoptions:
-                warnings.showwarning = _show_warning
+                warnings.showwarning = lambda message, *about, **more: _say(f"procure: {message}")
             app()
     except TableError as error:
         _say(f"procure: {error}")

@@ -16,9 +16,8 @@ from procure.packages.rules import without_each
 from procure.policies.catalog import is_batched
 from procure.recommender.rule_costs import RuleCost, probe_rules
 from procure.study import Study, load_plan, load_study
-from procure.study.check import application_table, check_study, gpu_models, gpu_notes, say_size, study_notes
+from procure.study.check import application_table, check_study, gpu_models, gpu_notes, say_size, study_notes, study_text
 from procure.study.existing import read_existing, summarise_nodes
-from procure.study.init import study_text
 from procure.sweep import store
 from procure.text import counted
 from procure.workload import LogSettings

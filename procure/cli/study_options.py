@@ -15,9 +15,8 @@ from procure.cli.lazy import MADE_UP
 from procure.objectives import OBJECTIVES
 from procure.settings import MOST_COUNTED
 from procure.study import Study, load_study
-from procure.sweep.connect import lifetime_arguments
+from procure.sweep.connect import FarmKeys, FarmOptions, check_farm, lifetime_arguments
 from procure.sweep.farm import one_interrupt
-from procure.sweep.protocol import FarmKeys, FarmOptions, check_farm
 from procure.sweep.results import Rule
 from procure.text import be, listed
 

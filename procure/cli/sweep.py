@@ -10,7 +10,7 @@ import typer
 
 from procure.cli import common, study_options
 from procure.explorer.run import search as search_packages
-from procure.files import memory
+from procure.files.read import lacking
 from procure.packages.enumerate import TooManyPackages
 from procure.page.names import head
 from procure.recommender.evaluate import evaluate as evaluate_study
@@ -20,7 +20,7 @@ from procure.settings import MOST_COUNTED
 from procure.study import Study
 from procure.study.check import plan_size, say_size
 from procure.sweep import FarmOptions, Plan, load_plan, run_sweep
-from procure.sweep.protocol import n_local_workers
+from procure.sweep.connect import n_local_workers
 from procure.sweep.store import verify
 from procure.text import counted
 
@@ -84,7 +84,7 @@ def _note_memory(plan: Plan, farm: str) -> None:
     if farm in ("serial", "local"):
         what = f"{counted(workers, 'worker')} with a workload of {n:,} jobs"
         remedy = "take fewer weeks (`procure workload slice`) or fewer workers (`taskset`)"
-        if (said := memory.lacking(what, n, OF_RUN, remedy, workers)) is not None:
+        if (said := lacking(what, n, OF_RUN, remedy, workers)) is not None:
             common.note(f"careful: {said}")
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import typer
 
 from procure.cli import common, lazy
-from procure.files import memory
+from procure.files.read import OF_LOGGED
 from procure.page.names import head
 from procure.settings import LAST_SEED, MOST_COUNTED
 from procure.sweep.choose_days import DayRule, Probe, choose_days
@@ -110,7 +110,7 @@ def _import_log(log: Path, how: LogSettings, keep_unfinished: bool = False) -> I
     """Read a raw log; what its format is, its first lines tell where no option does."""
     with common.bad_option("--preset"):
         how.preset is None or load_preset(how.preset)
-    common.note_memory(log, memory.OF_LOGGED)
+    common.note_memory(log, OF_LOGGED)
     return read_log(log, how, keep_unfinished=keep_unfinished, shape="tasks")
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from procure.files.kernels import njit
-from procure.packages.runnable import fits, request_shapes, shape_of
+from procure.packages.nodes import fits, request_shapes, shape_of
 from procure.schemas import REQUEST, as_logged
 
 WORDS = {

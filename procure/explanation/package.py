@@ -15,9 +15,8 @@ from procure.explanation.bottleneck import WORDS, Bottleneck, find_bottleneck
 from procure.models import Predicted, WorkloadWaits, features, pool_workloads
 from procure.objectives.aggregate import pooled_mean
 from procure.packages.constraints import build_constraints
-from procure.packages.nodes import package_ids
+from procure.packages.nodes import package_ids, request_text
 from procure.packages.prices import order_cents
-from procure.packages.runnable import request_text
 from procure.progress import silent, step
 from procure.simulator.metrics import METRIC_NAMES
 from procure.study import Study

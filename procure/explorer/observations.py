@@ -16,17 +16,15 @@ import pandas as pd
 from procure.errors import TableError
 from procure.models import WorkloadWaits
 from procure.objectives.aggregate import best_first
-from procure.packages.nodes import counts_of_ids, package_ids
+from procure.packages.nodes import counts_of_ids, jobs_left_out, package_ids
 from procure.packages.prices import order_cents
-from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
 from procure.progress import silent
 from procure.recommender.values import Criteria, PackageValues
 from procure.study import Plan, Study
 from procure.study.plan import lower_rules, read_inputs
 from procure.sweep import FarmOptions, run_sweep
-from procure.sweep.connect import connect
-from procure.sweep.protocol import QUEUES, n_local_workers
+from procure.sweep.connect import QUEUES, connect, n_local_workers
 from procure.sweep.results import SEARCH_FOLDER, costs_of, read_runs
 
 Score = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]

@@ -9,7 +9,7 @@ from procure.files.archive import (
     read_archive,
     write_archive,
 )
-from procure.files.code import code_digest
+from procure.files.caches import code_digest
 from procure.files.read import (
     as_utf8,
     check_parquet,

@@ -21,7 +21,7 @@ import numpy as np
 
 from procure._version import __version__
 from procure.errors import TableError
-from procure.files.code import code_digest
+from procure.files.caches import code_digest
 from procure.files.read import UNPACKED_BYTES, UNPACKED_RATIO
 from procure.files.write import whole_file
 

@@ -27,8 +27,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.types import unliteral
 
 from procure.errors import TableError
-from procure.files.caches import kernel_places, kernels_kept
-from procure.files.code import code_digest
+from procure.files.caches import code_digest, kernel_places, kernels_kept
 
 _CODE = Path(__file__).parent.parent
 _WITHOUT_KERNELS = ("errors", "files", "progress", "schemas", "settings", "tables", "text")

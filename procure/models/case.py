@@ -11,7 +11,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files.kernels import njit
 from procure.objectives.aggregate import pooled_mean
-from procure.packages.runnable import count_matrix, fits, jobs_left_out, node_types, request_shapes, shape_of
+from procure.packages.nodes import count_matrix, fits, jobs_left_out, node_types, request_shapes, shape_of
 from procure.schemas import as_logged
 from procure.text import nearest
 

@@ -11,9 +11,9 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from procure.errors import TableError
+from procure.packages.nodes import WorkloadDemand, count_matrix, work_of
 from procure.packages.prices import order_cents
 from procure.packages.rules import CostLine, NonNegative, Order, PackageRules, Percent, Usd, cents
-from procure.packages.runnable import WorkloadDemand, count_matrix, work_of
 from procure.schemas import COST_ITEMS, COST_UNITS
 from procure.text import listed, nearest
 
@@ -107,7 +107,7 @@ def total_costs(
     + fixed + network + years × (energy + space + `COST_ITEMS` + staff) + further lines + tax − what is left; with
     interest or price changes, years are `years_factor`. Per job and per busy core-hour of those years.
 
-    ``jobs_by_workload`` are job tables, whose run times are taken as logged, or of `procure.packages.runnable.work_of`,
+    ``jobs_by_workload`` are job tables, whose run times are taken as logged, or of `procure.packages.nodes.work_of`,
     which knows them on each type; ``weights`` what each counts. Of ``rules``, ``discounts`` and ``fixed_cost_usd``
     count; None: ``price_usd`` of the package table. ``existing`` nodes add CPUs, staff per node, and energy where their
     watts are known, from their own columns or from the quote whose name is their ``kind``. A figure is NaN where a
@@ -325,23 +325,14 @@ def budget_notes(costs: Costs) -> list[str]:
     ]
 
 
-def cost_ranges(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return the lowest, median and highest value of each cost of `total_costs`: ``cost unit min median max``."""
-    return _by_cost(costs).agg(["min", "median", "max"], axis=1).pipe(_with_units)
+def cost_table(costs: pd.DataFrame, side_by_side: bool) -> pd.DataFrame:
+    """Return each cost of `total_costs`, but for carbon where no intensity is given.
 
-
-def costs_side_by_side(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return the costs of packages as columns: ``cost unit`` and a column per package id."""
-    return _with_units(_by_cost(costs.set_index("package_id")))
-
-
-def _by_cost(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each cost, without carbon where no intensity is given."""
+    ``cost unit``, then a column per package id, or ``min median max`` over the packages.
+    """
     names = [name for name in COST_UNITS if name != "carbon_t_per_year" or not costs[name].isna().all()]
-    return costs[names].astype("float64").T
-
-
-def _with_units(table: pd.DataFrame) -> pd.DataFrame:
+    table = costs.set_index("package_id")[names].astype("float64").T
+    table = table if side_by_side else table.agg(["min", "median", "max"], axis=1)
     table = table.rename_axis(index="cost", columns=None).reset_index()
     table.insert(1, "unit", table["cost"].map(COST_UNITS))
     return table

@@ -335,14 +335,10 @@ def _first_of_its_kind(allowed: PackageConstraints, types: Types, counts: np.nda
     for place, j in enumerate(types):
         zeros = np.flatnonzero(counts[:, place] == 0)
         before = allowed.offered[:j] & (allowed.category[:j] == allowed.category[j])
-        for earlier in np.flatnonzero(before).tolist() if zeros.size else ():
-            if earlier in types:
-                continue
-            if allowed.maximal:
-                grows = allowed.can_grow(earlier, np.zeros(zeros.size, dtype=np.int64), rest[zeros])
-                distinct[zeros[~grows]] = False
-            else:
-                distinct[zeros] = False
+        for earlier in set(np.flatnonzero(before).tolist()) - set(types) if zeros.size else ():
+            none = np.zeros(zeros.size, dtype=np.int64)
+            grows = allowed.maximal & allowed.can_grow(earlier, none, rest[zeros])
+            distinct[zeros[~grows]] = False
     return distinct
 
 

@@ -18,7 +18,7 @@ from procure.recommender.rank import Note, simulator, values_of
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.study import Study, load_study
-from procure.study.award import WHOLE, Award, check_points
+from procure.study.sections import WHOLE, Award, check_points
 from procure.sweep.results import StudyResults
 from procure.text import Shown, counted, duration, listed
 

@@ -21,8 +21,8 @@ from procure.recommender.values import Criteria, PackageValues, pool
 from procure.recommender.what_if import Changes, changed_jobs
 from procure.run import run_prepared
 from procure.study.applications import mapper
-from procure.study.futures import PAST, read_futures, table_digest
 from procure.study.plan import read_past_jobs
+from procure.study.sections import PAST, read_futures, table_digest
 from procure.sweep.results import StudyResults
 from procure.sweep.runner import make_bench, ready_of_package
 from procure.sweep.trial import simulate_packages, try_everywhere

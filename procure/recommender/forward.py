@@ -13,7 +13,7 @@ import pandas as pd
 from procure.errors import ArgumentError, TableError, argument
 from procure.evaluation.ranking import rank_correlation
 from procure.objectives.aggregate import REGRET_FLOOR, pooled_mean
-from procure.packages.runnable import jobs_left_out
+from procure.packages.nodes import jobs_left_out
 from procure.progress import silent
 from procure.recommender.rank import Note
 from procure.study import Plan, Study, load_plan, load_study

@@ -12,7 +12,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.objectives import Quantity
 from procure.packages.costs import budget_notes, cost_notes, whole_order
-from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes, request_text
+from procure.packages.nodes import count_matrix, jobs_left_out, request_shapes, request_text
 from procure.recommender.confidence import load_notes
 from procure.recommender.recommendation import Recommendation, about_waiting
 from procure.recommender.rule_costs import shape_notes

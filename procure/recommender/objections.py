@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.packages.nodes import package_nodes
-from procure.packages.runnable import request_text
+from procure.packages.nodes import package_nodes, request_text
 from procure.recommender.recommendation import Recommendation, against_log, concentration
 from procure.schemas import as_logged
 from procure.sweep.trial import replayed

@@ -10,7 +10,7 @@ import pandas as pd
 
 from procure.models import Predicted, WorkloadWaits
 from procure.objectives import MEAN_WAIT, Quantity
-from procure.packages.runnable import count_matrix
+from procure.packages.nodes import count_matrix
 from procure.recommender.confidence import Confidence
 from procure.recommender.replay_check import UNKNOWN, ReplayCheck, starts_known
 from procure.recommender.rule_costs import RuleCost

@@ -13,8 +13,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.packages.costs import HOURS_PER_YEAR, years_factor
-from procure.packages.nodes import package_ids, package_nodes
-from procure.packages.runnable import fits, mem_mb, request_shapes, shape_of
+from procure.packages.nodes import fits, mem_mb, package_ids, package_nodes, request_shapes, shape_of
 from procure.progress import silent
 from procure.recommender.rank import Note
 from procure.recommender.recommender import recommend

@@ -19,7 +19,7 @@ from procure.progress import track
 from procure.run import simulate
 from procure.schemas import CLASSES, NODE
 from procure.study.existing import read_existing
-from procure.study.futures import table_digest
+from procure.study.sections import table_digest
 from procure.sweep.results import StudyResults
 from procure.tables import check
 from procure.text import counted, duration, file_name

@@ -11,8 +11,8 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.models.case import WorkloadWaits, backlog_waits, make_case
+from procure.packages.nodes import jobs_left_out
 from procure.packages.rules import ALL_RULES, without_each
-from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, distinct_rows, make_space, package_table, rows_in
 from procure.policies import catalog
 from procure.recommender.rank import rank, values_of

@@ -20,7 +20,7 @@ from procure.evaluation.many_days import Days, days_of
 from procure.explanation.bottleneck import CAUSES, WORDS, Bottleneck
 from procure.explanation.package import PackageExplanation, comparison_sentences, sentences
 from procure.files import installed_xgboost
-from procure.files.csv_text import as_csv
+from procure.files.write import as_csv
 from procure.objectives import Quantity
 from procure.page.charts import BLUE, GREY, PALETTE, box, column, records, still, time_axis
 from procure.page.html import render

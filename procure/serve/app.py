@@ -1,14 +1,22 @@
-"""The web side: what is asked for, and what is told."""
+"""The web side: what is asked for, what is told, what Prometheus reads; and the page, which reads without a script."""
 
 from __future__ import annotations
 
+import math
+import time as clock
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
+import jinja2
 from fastapi import Depends, FastAPI, Query
 from fastapi import Request as Asked
 from fastapi.exceptions import RequestValidationError
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client import Counter as Tally
 from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
 from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
@@ -17,15 +25,92 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 
 from procure._version import __version__
 from procure.queue_time.predict import Request
-from procure.serve import page
-from procure.serve.answers import lines_of, lines_of_jobs
-from procure.serve.guard import Caller, Guard
-from procure.serve.live import SPANS, Live
-from procure.serve.metrics import CONTENT_TYPE, Metrics
+from procure.serve.live import SPANS, Live, lines_of, lines_of_jobs
 from procure.serve.settings import Place
 from procure.settings import LARGEST, Settings, problems
-from procure.text import plain, printable, short
+from procure.text import counted, duration, plain, printable, roughly, short
 from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
+
+HERE = Path(__file__).parent
+_TICKS = {0: "now", 600: "10 min", 3600: "1 h", 14_400: "4 h", 43_200: "12 h", 172_800: "2 d", 604_800: "7 d"}
+_TICKS |= {2_592_000: "30 d", 31_536_000: "1 year"}
+WIDTH, LEFT = 640, 150
+"""Of the drawings, in units of their own; a narrow screen scrolls them."""
+
+
+def render(live: Live, user: str, mine: dict[str, Any], honesty: dict[str, Any], **asked: Any) -> str:
+    """Write the page for a user, "" if nobody knows who reads it.
+
+    ``mine`` is of `Live.pending`, empty for nobody, and ``honesty`` of `Live.honesty`. What is ``asked`` are ``given,
+    answer, wrong``: the question in the page's address, its answer, and what was wrong with it.
+    """
+    jobs, readiness = mine.get("jobs", []), live.readiness()
+    whole = max([sum(live.cpus.values()), *(one["cpus"] for one in live.hours)]) or 1
+    partitions = {str(one) for one in (live.site.about["partitions"] if live.site else [])}
+    return _template().render(
+        **asked,
+        **{name: readiness[name] for name in ("problems", "ready")},
+        name=live.place.service.name,
+        user=user,
+        jobs=jobs,
+        n_jobs=mine.get("n", 0),
+        chart=timeline(jobs),
+        honesty=honesty,
+        totals=live.totals,
+        any_closed=any(one["nodes_closed"] for one in live.totals),
+        notices=live.snapshot.notices if live.snapshot else [],
+        hours=[one | {"share": one["cpus"] / whole} for one in live.hours],
+        most=max([one["waiting_cpus"] + one["running_cpus"] for one in live.totals], default=1) or 1,
+        partitions=sorted(partitions - {"", "ALL", *live.hide}),
+        facts=live.model_facts(),
+        width=WIDTH,
+        left=LEFT,
+    )
+
+
+def timeline(jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return where on a time line each job's intervals and median lie, in units of the drawing."""
+    longest, left = max([job["interval_s"][1] for job in jobs], default=0), LEFT
+    left = max([left, *(9 * len(str(job["job_id"])) for job in jobs)])  # an id is never cut
+    end = next((seconds for seconds in _TICKS if seconds >= max(longest, 3600)), max(_TICKS))
+
+    def at(seconds: float) -> float:
+        share = math.log1p(min(seconds, end) / 300) / math.log1p(end / 300)
+        return round(left + share * (WIDTH - LEFT - 30), 1)
+
+    bars = []
+    for job in jobs:
+        outer, inner = ([at(one) for one in job[name]] for name in ("interval_s", "interval_50_s"))
+        bars.append({"outer": outer, "inner": inner, "at": at(job["median_s"])})
+    return {
+        "width": WIDTH - LEFT + left,
+        "bars": bars,
+        "ticks": [(at(seconds), text) for seconds, text in _TICKS.items() if seconds <= end],
+    }
+
+
+@cache
+def _template() -> jinja2.Template:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: printable(value, kept="\n\t") if isinstance(value, str) else value,
+    )
+    made.filters |= {
+        "roughly": roughly,
+        "counted": counted,
+        "wait": duration,
+        "limit": lambda seconds: duration(seconds) if seconds else "none",
+        "share": lambda value: "–" if value is None else f"{100 * value:.1f} %",
+        "figure": lambda value: "–" if value is None else f"{value:.3f}",
+        "day": lambda seconds: clock.strftime("%Y-%m-%d", clock.gmtime(seconds)),
+        "moment": lambda seconds: clock.strftime("%Y-%m-%d %H:%M UTC", clock.gmtime(seconds)) if seconds else "–",
+    }
+    return made.get_template("page.html")
+
 
 MOST_TOGETHER = 100
 """Questions in one request."""
@@ -54,6 +139,14 @@ def _as_sbatch(read: Callable[[str], int]) -> Any:
 
 
 Whole = Annotated[int, BeforeValidator(_digits)]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: a user's name, "" if nobody knows; ``key`` is whose questions it counts to."""
+
+    user: str
+    key: str
 
 
 class Question(Settings):
@@ -96,7 +189,7 @@ class Questions(Settings):
 
 
 def caller_of(asked: Asked) -> Caller:
-    """Return who asks, as `Guard` has found."""
+    """Return who asks, as `procure.serve.serving.Guard` has found."""
     found = asked.scope["procure.caller"]
     assert isinstance(found, Caller)
     return found
@@ -220,7 +313,7 @@ class Pages:
 
     async def show_metrics(self) -> Response:
         """What Prometheus reads."""
-        return Response(self.metrics.text(await self.live.honesty(28), self.live), media_type=CONTENT_TYPE)
+        return Response(self.metrics.text(await self.live.honesty(28), self.live), media_type=CONTENT_TYPE_LATEST)
 
     async def page(self, asked: Asked, caller: Known) -> Response:
         """Render the page; with a question in its address, the answer too."""
@@ -236,16 +329,16 @@ class Pages:
         if caller.user and live.snapshot is not None:
             mine = await live.pending(caller.user)
         asked_for = {"given": given, "answer": answer, "wrong": wrong}
-        text = await run_in_threadpool(page.render, live, caller.user, mine, await live.honesty(28), **asked_for)
+        text = await run_in_threadpool(render, live, caller.user, mine, await live.honesty(28), **asked_for)
         return HTMLResponse(text)
 
     async def file(self, asked: Asked) -> Response:
         """Return the page's script or style."""
-        return FileResponse(page.HERE / asked.url.path.rpartition("/")[2])
+        return FileResponse(HERE / asked.url.path.rpartition("/")[2])
 
 
-def application(place: Place) -> tuple[Guard, Live]:
-    """Return the web application of a service, behind its guard, and what it knows."""
+def application(place: Place) -> tuple[FastAPI, Pages]:
+    """Return the web application of a service, which trusts who asks, and its handlers."""
     pages = Pages(place)
     inner = FastAPI(
         title=f"procure serve: queue times of {place.service.name}",
@@ -264,4 +357,46 @@ def application(place: Place) -> tuple[Guard, Live]:
     for path, handler in (hidden | shown).items():
         inner.add_api_route(path, handler, response_model=None, include_in_schema=path in shown)
     inner.add_api_route("/v1/predict", pages.predict_many, methods=["POST"], response_model=None)
-    return Guard(inner, place.service.http, pages.metrics.count), pages.live
+    return inner, pages
+
+
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+_RECORD = ("coverage_50", "coverage_90", "mae", "mae_week_median", "mae_last_five", "brier_4h", "brier_base_4h")
+"""Of `procure.serve.store.record`, of the last 28 days."""
+
+
+class Metrics:
+    """Counters of requests, and the record."""
+
+    def __init__(self) -> None:
+        """Begin at nothing."""
+        self.registry, name = CollectorRegistry(), "procure_queue_request"
+        own: dict[str, Any] = {"registry": self.registry}
+        self.requests = Tally(f"{name}s", "Requests by handler and status.", ["handler", "status"], **own)
+        self.seconds = Histogram(f"{name}_seconds", "Time to answer.", ["handler"], buckets=_BUCKETS, **own)
+
+    def count(self, handler: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self.requests.labels(handler, str(status)).inc()
+        self.seconds.labels(handler).observe(seconds)
+
+    def text(self, honesty: dict[str, Any], live: Live) -> bytes:
+        """Return everything as text; ``partition=""`` is all of them."""
+        registry = CollectorRegistry()
+
+        def gauge(name: str, text: str, values: Mapping[str, float | None], label: str = "") -> None:
+            made = Gauge(f"procure_queue_{name}", text, [label] if label else [], registry=registry)
+            for key, value in values.items():
+                if value is not None:
+                    (made.labels(key[:100]) if label else made).set(value)
+
+        gauge("state_age_seconds", "Seconds since the queue was seen.", {"": live.state_age()})
+        gauge("ready", "1 if questions can be answered.", {"": live.snapshot is not None})
+        gauge("model_rows", "Jobs that the boosters learnt from.", {"": live.facts.get("trained_rows") or 0})
+        states = {state: sum(one[state] for one in live.totals) for state in ("waiting", "running")}
+        gauge("jobs", "Jobs by state.", states, "state")
+        rows = {"": honesty["all"] or {}} | {str(row["partition"]): row for row in honesty["by_partition"]}
+        names = {"n": "judged_jobs"} | {key: f"{key}_seconds" if key[:3] == "mae" else key for key in _RECORD}
+        for key, name in names.items():
+            gauge(name, f"{key} of 28 days.", {part: row.get(key) for part, row in rows.items()}, "partition")
+        return generate_latest(self.registry) + generate_latest(registry)

@@ -12,8 +12,8 @@ import pandas as pd
 from procure.errors import TableError
 from procure.objectives.conditions import NUMBERS, Term
 from procure.schemas import JOB
+from procure.study.sections import Workload
 from procure.study.study import Study
-from procure.study.workloads import Workload
 from procure.text import listed, nearest
 from procure.workload.scale import cpu_seconds
 from procure.workload.speed import exact_speed, plain_processor

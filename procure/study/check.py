@@ -1,4 +1,4 @@
-"""`study check`: everything that is wrong with a study, what its sweep comes to, and what its user should know."""
+"""`study init` and `study check`: a file to begin with; all that is wrong with one, and what its user should know."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,10 @@ from procure.packages.enumerate import TooManyPackages
 from procure.settings import complaint, problems, validate
 from procure.study import rules
 from procure.study.applications import Applications
-from procure.study.award import check_points
 from procure.study.plan import Plan, attempt, collect_inputs
-from procure.study.study import Study, load_study, read_values
-from procure.text import counted, listed, nearest
+from procure.study.sections import check_points
+from procure.study.study import Study, load_study, read_values, study_name
+from procure.text import counted, listed, nearest, toml
 from procure.workload.speedups import offered_gpu_models, propose_mapping
 
 
@@ -174,3 +175,33 @@ def _beside(plan: Plan) -> dict[str, str]:
     texts = pd.concat([one.loc[one["gpus"] > 0, "gpu_type"] for one in tables]).unique()
     pools = [named_pools(str(text)) for text in texts]
     return {model: each[0][0] for each in pools for model, _ in each[1:]}
+
+
+TEMPLATE = Path(__file__).parent / "study_template.toml"
+
+
+def study_text(
+    path: Path,
+    quotes: Path,
+    budget_usd: float,
+    jobs: Path | None = None,
+    tz: str | None = None,
+    offers: Mapping[str, Any] | None = None,
+) -> str:
+    """Return a study file's text, every setting shown with its default.
+
+    ``quotes`` and ``jobs`` (None = made-up ones), whose days are of the zone ``tz``, are relative to its folder.
+    """
+    words = {
+        "file": path.name,
+        "name": study_name(path),
+        "quotes": toml(quotes.as_posix()),
+        "budget": f"{budget_usd:_.2f}".removesuffix(".00"),
+        "offers": "\n".join(["[offers]", *(f"{key} = {toml(value)}" for key, value in offers.items())])
+        if offers
+        else "# [offers]",
+        "generate": "generate = { seed = 1 }" if jobs is None else "# generate = { seed = 1 }",
+        "jobs": '# jobs = "jobs.parquet"' if jobs is None else f"jobs = {toml(jobs.as_posix())}",
+        "tz": '# tz = "America/Chicago"' if tz is None else f"tz = {toml(tz)}",
+    }
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(words)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError
-from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, total_costs
+from procure.packages.costs import cost_notes, cost_table, total_costs
 from procure.progress import silent
 from procure.study.plan import list_packages, read_scenarios, works_of
 from procure.study.study import Study, load_study
@@ -75,7 +75,7 @@ def package_costs(
     workloads = works_of(study, quotes, existing, read_scenarios(study, note))
     costs = total_costs(packages, quotes, study.costs, workloads, study.packages, existing, weights)
     shown = costs if study.costs.usd_per_kwh is not None else costs.assign(energy_usd=np.nan)  # no price is not 0
-    table = costs_side_by_side(shown) if package_ids else cost_ranges(shown)
+    table = cost_table(shown, bool(package_ids))
     title = f"costs over {study.costs.years:g} years"
     if not package_ids:
         title += f" of {counted(len(costs), 'distinct package')}"

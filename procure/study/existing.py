@@ -52,12 +52,14 @@ def read_existing(path: str | Path, retire: Sequence[str] = (), unavailable: Una
     that is incomplete, and a name that is not there are a `TableError`.
     """
     path = existing_file(path)
-    text = _slurm_text(path)
-    if text is None:
-        listed = read(path, NODE).assign(state="")
+    content = b"" if path.suffix == ".parquet" else as_utf8(read_bytes(path))
+    if content.lstrip().startswith(b"NodeName="):
+        listed = parse_nodes(content.decode("utf-8", errors="replace"), str(path))
     else:
-        listed = parse_nodes(text, str(path))
-    listed = listed.assign(available=[_is_available(state) for state in listed["state"]])
+        listed = read(path, NODE).assign(state="")
+    # A state ending in * belongs to a node that does not respond.
+    able = [not (_states(state) & _AWAY) and not state.endswith("*") for state in listed["state"]]
+    listed = listed.assign(available=able)
     retired = _retired(listed, retire, str(path))
     stays = ~retired & (listed["available"].to_numpy() | (unavailable == "keep"))
     listed = listed.assign(stays=stays)
@@ -84,14 +86,6 @@ def parse_nodes(text: str, source: str = "scontrol show node") -> pd.DataFrame:
     frame = pd.DataFrame(rows)
     nodes = check(frame.drop(columns="state"), NODE, source)
     return nodes.assign(state=frame["state"].to_numpy())
-
-
-def _slurm_text(path: Path) -> str | None:
-    """Return the text of a file that Slurm wrote, None for a table."""
-    content = b"" if path.suffix == ".parquet" else as_utf8(read_bytes(path))
-    if not content.lstrip().startswith(b"NodeName="):
-        return None
-    return content.decode("utf-8", errors="replace")
 
 
 def _fields(record: str) -> dict[str, str]:
@@ -146,11 +140,6 @@ def _gpus(fields: dict[str, str], where: str) -> tuple[int, str]:
 
 def _states(text: str) -> set[str]:
     return {part.strip(_MARKS) for part in text.upper().split("+")}
-
-
-def _is_available(state: str) -> bool:
-    # A state ending in * belongs to a node that does not respond.
-    return not (_states(state) & _AWAY) and not state.endswith("*")
 
 
 def _retired(listed: pd.DataFrame, retire: Iterable[str], source: str) -> np.ndarray:

@@ -17,19 +17,18 @@ from procure.errors import TableError, within
 from procure.files import code_digest, existing_file
 from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
+from procure.packages.nodes import RunTimes, WorkloadDemand, work_of
 from procure.packages.quotes import price_notes
 from procure.packages.rules import PackageRules, with_whole_orders
-from procure.packages.runnable import RunTimes, WorkloadDemand, work_of
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
 from procure.simulator.class_waits import metric_names
 from procure.study.applications import Applications, mapper
-from procure.study.futures import table_digest
 from procure.study.rules import check_gpu_models, check_gpu_pools, class_notes, gpu_models, sample_of
+from procure.study.sections import Workload, table_digest
 from procure.study.study import Study
-from procure.study.workloads import Workload
 from procure.tables import check, with_clock_of
 from procure.text import listed
 from procure.workload import generate, merge, read_log, slice_day

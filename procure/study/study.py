@@ -47,11 +47,19 @@ from procure.settings import (
     read_toml,
     validated,
 )
-from procure.study.award import Award
 from procure.study.existing import read_existing
-from procure.study.futures import PAST, StudyFutures
-from procure.study.site import NODES, POLICY, StudySite
-from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
+from procure.study.sections import (
+    NODES,
+    PAST,
+    POLICY,
+    Award,
+    Speed,
+    StudyFutures,
+    StudySite,
+    Workload,
+    logged_speed,
+    read_workloads,
+)
 from procure.text import nearest
 from procure.workload.speed import speed_notes
 from procure.workload.speedups import Application, GpuModel
@@ -367,19 +375,13 @@ def load_study(path: str | Path | Study, settings: Iterable[str] = ()) -> Study:
         study = study.model_copy(update={"packages": lines.rules(study.packages)})
     if study.costs.within_budget:
         study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs)})
-    simulate = study.simulate.model_copy(update={"policies": _labels(study, path)})
-    study = study.model_copy(update={"simulate": simulate})
+    if study.site is not None:  # by which its policies go
+        named = "policies" in study.simulate.model_fields_set
+        with within(f"{path}: site"):
+            labels = tuple(map(study.site.label, study.simulate.policies if named else (POLICY,)))
+        study = study.model_copy(update={"simulate": study.simulate.model_copy(update={"policies": labels})})
     study._path = path
     return study
-
-
-def _labels(study: Study, path: Path) -> tuple[str, ...]:
-    """Return the policies of a study, which go by its site."""
-    labels = study.simulate.policies
-    if study.site is None:
-        return labels
-    with within(f"{path}: site"):
-        return tuple(map(study.site.label, labels if "policies" in study.simulate.model_fields_set else (POLICY,)))
 
 
 def _validated(path: Path, settings: tuple[str, ...]) -> Study:

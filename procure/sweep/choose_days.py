@@ -14,9 +14,9 @@ import pandas as pd
 from procure.errors import ArgumentError, TableError
 from procure.progress import silent
 from procure.study import Study, load_plan, load_study
+from procure.study.sections import Workload, write_workloads
 from procure.study.study import Sweep
-from procure.study.workloads import Workload, write_workloads
-from procure.sweep.run import run_sweep
+from procure.sweep.farm import run_sweep
 from procure.sweep.store import read_results
 from procure.tables import write
 from procure.text import Shown, counted, listed
@@ -152,7 +152,12 @@ def choose_days(
         table["median_wait"] = waits.to_numpy()
     able, quiet = without_quiet(table)
     if quiet:
-        note(_about_quiet(quiet, out))
+        where = (out / "probe" if out else Path()) / f"jobs-{quiet[0]}.parquet"
+        note(
+            "left out, because jobs hardly wait (median mean wait under 60 s), so packages hardly differ: "
+            f"{listed(quiet)}; to see them under more load: procure workload slice {where} --load 1.5 "
+            "--out busier.parquet"
+        )
     chosen = choose(able, rule.by, rule.days, rule.n, rule.per_month, rule.seed)
     table = table.merge(chosen, how="left", on="day")
     table["chosen"] = table["weight"].notna()
@@ -216,11 +221,3 @@ def _check(rule: DayRule, probe: Probe | None, out: Path | None) -> None:
         raise ArgumentError("per_month", "it belongs to --by calendar")
     if out is not None and rule.by is None and not rule.days:
         raise ArgumentError("out", "nothing is chosen: give --by or --day")
-
-
-def _about_quiet(days: list[str], out: Path | None) -> str:
-    where = out / "probe" / f"jobs-{days[0]}.parquet" if out else Path(f"jobs-{days[0]}.parquet")
-    return (
-        f"left out, because jobs hardly wait (median mean wait under 60 s), so packages hardly differ: "
-        f"{listed(days)}; to see them under more load: procure workload slice {where} --load 1.5 --out busier.parquet"
-    )

@@ -1,4 +1,4 @@
-"""Connect to a Dask cluster: local workers, jobs of a batch system, or one that runs already."""
+"""Obtain workers: what farms are called and told, and Dask's clients: local, of a batch system, or running already."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import hashlib
 import logging
+import os
 import re
 import signal
 import subprocess
@@ -13,15 +14,85 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from pydantic import Field
 
 from procure.errors import TableError
-from procure.sweep.protocol import QUEUES, FarmOptions, n_local_workers
+from procure.settings import MOST_PROCESSES
 from procure.sweep.store import locked_workers
 from procure.text import clock_seconds
+
+QUEUES = ("slurm", "pbs", "lsf", "sge")
+
+
+class Receipt(NamedTuple):
+    """What a task returns: how many runs it made and the kernel seconds that they took.
+
+    ``died``: none; each worker that tried it died.
+    """
+
+    n_runs: int
+    kernel_seconds: float
+    died: bool = False
+
+
+Task = Callable[..., Receipt]
+
+
+Processes = Annotated[int, Field(ge=1, le=MOST_PROCESSES)]
+
+
+@dataclass(frozen=True)
+class FarmKeys:
+    """What a user may say of how to obtain workers. Options that a farm does not use are ignored.
+
+    ``cores`` and ``memory`` (text such as ``"8 GB"``) are those of one queued job, ``walltime`` its
+    limit as the queue writes it, ``interface`` the network interface on which scheduler and workers
+    listen; what is None is as the site's file says.
+    ``wait`` is after how many seconds without any worker
+    the sweep gives up, 0 = never.
+    """
+
+    jobs: Processes = 1
+    cores: Processes | None = None
+    memory: str | None = None
+    walltime: str | None = None
+    partition: str | None = None
+    account: str | None = None
+    interface: str | None = None
+    wait: Annotated[float, Field(ge=0)] = 0
+    REMOVED: ClassVar[dict[str, str]] = {
+        "dashboard": "how far a sweep is, it says itself; leave it out",
+        "scheduler_file": "give the address in it: --farm tcp://HOST:PORT",
+    }
+
+
+@dataclass(frozen=True)
+class FarmOptions(FarmKeys):
+    """How to obtain workers: ``folder`` takes logs, ``security`` joins workers at an address that sweeps share."""
+
+    folder: Path = Path()
+    security: Any = None
+
+
+def n_local_workers() -> int:
+    """Count the processors that this process may use: Slurm's word first, then the affinity mask."""
+    given = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(int(given), allowed) if given.isdigit() and int(given) > 0 else allowed
+
+
+def check_farm(farm: str) -> None:
+    """Raise if there is no such farm: say which there are."""
+    if farm not in ("serial", "local", *QUEUES) and "://" not in farm:
+        known = ", ".join(("serial", "local", *QUEUES))
+        raise TableError(f"farm {farm!r} is not known; known: {known}, or an address such as tcp://host:8786")
+
 
 CONNECT_TIMEOUT = "10s"
 _CLASSES = dict(zip(QUEUES, ("SLURMCluster", "PBSCluster", "LSFCluster", "SGECluster"), strict=True))

@@ -1,8 +1,8 @@
-"""Where batches are computed: in this process, on local workers, from a queue, on a Dask that runs.
+"""Drive a sweep: compute what is missing, in this process, on local workers, from a queue, or on a Dask that runs.
 
 With `procure.sweep.connect` the one door to Dask. Whatever the farm, a task writes its own part and returns a small
 receipt, so that nothing computed is lost with a worker. Dask gives a batch to another worker where one dies, and says
-so after the third; see `procure.sweep.pending.SweepWork` for what becomes of it then.
+so after the third; see `procure.sweep.runner.SweepWork` for what becomes of it then.
 """
 
 from __future__ import annotations
@@ -13,15 +13,22 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from procure._version import __version__
 from procure.errors import TableError
-from procure.progress import silent
-from procure.sweep.connect import connect
-from procure.sweep.pending import SweepWork
-from procure.sweep.protocol import FarmOptions, Receipt, Task, check_farm
+from procure.progress import silent, step
+from procure.study import Plan, Study, load_plan, load_study
+from procure.sweep import store
+from procure.sweep.connect import FarmOptions, Receipt, Task, check_farm, connect, n_local_workers
+from procure.sweep.parts import batches, kernel_seconds, write_part
+from procure.sweep.runner import Bench, SharedBench, SweepWork, opened, simulate_rows
+from procure.text import counted
 
 IN_FLIGHT_PER_WORKER = 4
 MOST_FRUITLESS = 10
@@ -224,3 +231,107 @@ def one_interrupt(*, last: bool = False) -> Iterator[None]:
         if not last:
             for each, handler in before.items():
                 signal.signal(each, handler)
+
+
+class SweepSummary(NamedTuple):
+    """What a sweep did."""
+
+    n_runs: int
+    n_computed: int
+    n_failed: int
+    seconds: float
+    kernel_seconds: float
+    n_workers: int
+    results: Path
+
+
+def compute_part(bench: Bench, package_ids: list[str], counts: np.ndarray, path: Path, fingerprint: str) -> Receipt:
+    """Simulate one batch and write its part: what a worker does."""
+    rows, seconds = simulate_rows(bench, package_ids, counts)
+    write_part(path, rows, fingerprint, seconds)
+    return Receipt(len(rows), seconds)
+
+
+def compute_missing(
+    shared: SharedBench, package_ids: list[str], counts: np.ndarray, path: Path, fingerprint: str
+) -> Receipt:
+    """Do as `compute_part`, unless a worker that died before its receipt arrived has written the part."""
+    if path.exists():
+        return Receipt(len(package_ids), kernel_seconds(path))
+    return compute_part(opened(shared), package_ids, counts, path, fingerprint)
+
+
+def run_sweep(
+    study: str | Path | Study | Plan,
+    farm: str = "local",
+    *,
+    note: Callable[[str], None] = silent,
+    options: FarmOptions | None = None,
+    shard: tuple[int, int] | None = None,
+) -> SweepSummary:
+    """Compute the runs of a study that have no result yet; all of them are in one table afterwards.
+
+    Parameters
+    ----------
+    study
+        A study, the path of its file, or its plan.
+    farm
+        As `procure.sweep.farm.run_tasks` takes it; the table is the same whichever it is.
+    note
+        Called with what the user should know.
+    options
+        How to obtain the farm's workers.
+    shard
+        Number and count, as in 7 of 32: compute only these runs, and leave their parts for
+        `procure.sweep.store.merge`.
+
+    Raises
+    ------
+    TableError
+        The folder holds results of other inputs, another driver holds it, the farm is not there, or
+        the disk is full. Parts that were written stay and are not computed again.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.run_sweep("study.toml", "serial").n_failed
+    0
+    """
+    began = time.perf_counter()
+    plan = study if isinstance(study, Plan) else load_plan(load_study(study))
+    options = replace(options or FarmOptions(), folder=plan.study.folder)
+    with store.locked(plan.study, shard):
+        found, notes = store.open_folder(plan)
+        for text in notes:
+            note(text)
+        work = SweepWork(plan, batches(plan, found.done(plan), shard), note)
+        if farm == "local":
+            options = replace(options, jobs=max(1, min(n_local_workers(), work.n_batches)))
+        if work.n_batches:
+            _compute(farm, work, options, note)
+            found = store.stored(plan)
+        path = plan.study.folder / store.PARTS
+        if shard is None:
+            path = store.compact(plan, found)
+        if found.n_failed:
+            runs = counted(len(found.table), "run")
+            note(f"careful: {found.n_failed:,} of {runs} failed; the first: {found.first_failure()}")
+    return SweepSummary(
+        n_runs=len(found.table),
+        n_computed=work.n_done,
+        n_failed=found.n_failed,
+        seconds=time.perf_counter() - began,
+        kernel_seconds=work.kernel_seconds,
+        n_workers=work.n_workers,
+        results=path,
+    )
+
+
+def _compute(farm: str, work: SweepWork, options: FarmOptions, note: Callable[[str], None]) -> None:
+    task = compute_part if farm == "serial" else compute_missing
+    receipts = run_tasks(farm, task, work, options, note)
+    with step("simulating", work.n_runs, "run") as one, closing(work), closing(receipts):
+        for given in receipts:
+            if given is not None:
+                work.put(*given)
+            one.done = work.n_done

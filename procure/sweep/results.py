@@ -16,10 +16,9 @@ from procure.errors import ArgumentError, TableError
 from procure.models import FEATURE_SETS, Predicted, Surrogate, WorkloadWaits, features, make_case
 from procure.models.surrogate import learn
 from procure.objectives.constraints import price_bound
-from procure.packages.costs import Costs, total_costs
+from procure.packages.costs import total_costs
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.nodes import counts_of_ids
-from procure.packages.runnable import count_matrix
+from procure.packages.nodes import count_matrix, counts_of_ids
 from procure.packages.space import make_space, package_table
 from procure.policies import catalog
 from procure.progress import silent
@@ -142,15 +141,13 @@ class StudyResults:
         return found
 
 
-def costs_of(
-    plan: Plan, packages: pd.DataFrame, weights: dict[str, float], prices: Costs | None = None
-) -> pd.DataFrame:
-    """Return what packages cost by the study's ``[costs]``, or by other prices, and their watts with all nodes busy.
+def costs_of(plan: Plan, packages: pd.DataFrame, weights: dict[str, float]) -> pd.DataFrame:
+    """Return what packages cost by the study's ``[costs]``, and their watts with all nodes busy.
 
     ``weights`` says which workloads are run, and how often each counts.
     """
     work, quotes, study = {name: plan.work[name] for name in weights}, plan.quotes, plan.study
-    costs = total_costs(packages, quotes, prices or study.costs, work, study.packages, plan.existing, weights)
+    costs = total_costs(packages, quotes, study.costs, work, study.packages, plan.existing, weights)
     unknown = np.full(len(quotes), np.nan)
     watts = quotes["power_w"].to_numpy(dtype="float64") if "power_w" in quotes else unknown
     counts, unstated = count_matrix(packages, quotes), np.isnan(watts)

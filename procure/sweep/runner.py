@@ -1,15 +1,20 @@
-"""One batch: the runs of some packages on one workload under one policy, as result rows.
+"""One batch: the runs of some packages on one workload under one policy, as result rows; and which batches remain.
 
-Workers of one node share a workload: its arrays stand in a file that each maps, not in every process.
-"""
+Workers of one node share a workload: its arrays stand in a file that each maps, not in every process. A batch over
+which workers died is cut into single runs. `warm` compiles the kernels beforehand, as `procure doctor --warm` does."""
 
 from __future__ import annotations
 
 import contextlib
 import mmap
+import multiprocessing
 import pickle
+import secrets
 import socket
 import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,13 +28,16 @@ from procure.errors import TableError
 from procure.files import whole_file
 from procure.packages import package_nodes
 from procure.policies import catalog
-from procure.run import Prepared, measured, prepare_checked, run_prepared
+from procure.progress import step
+from procure.run import Prepared, measured, prepare, prepare_checked, run_prepared, simulate
 from procure.schemas import NODE, RESULT
 from procure.simulator.batch import best_fit_batch
 from procure.simulator.class_waits import metric_names
 from procure.simulator.fast_lane import FastLaneError, check_fast_lane
 from procure.study import Plan
-from procure.sweep.parts import schema_of
+from procure.sweep.connect import Receipt, n_local_workers
+from procure.sweep.parts import Batch, kernel_seconds, schema_of, write_part
+from procure.sweep.store import PARTS, fingerprint_text, part_path
 from procure.tables import check
 
 _ALIGNED = 64
@@ -57,27 +65,19 @@ def make_bench(plan: Plan, workload: str, policy: str) -> Bench:
     one_each = package_nodes(dict.fromkeys(plan.quotes["name"], 1), plan.quotes)
     existing = one_each.iloc[:0] if plan.existing is None else check(plan.existing, NODE)
     nodes = pd.concat([existing, one_each], ignore_index=True)
-    kill, speed, warm_up = (
-        plan.study.simulate.kill_at_limit,
-        plan.logged_speed(workload),
-        plan.warm_up(workload),
-    )
-    ready = _with_own_classes(prepare_checked(jobs, nodes, kill, speed, warm_up), plan)
+    kill = plan.study.simulate.kill_at_limit
+    ready = prepare_checked(jobs, nodes, kill, plan.logged_speed(workload), plan.warm_up(workload))
+    if own := plan.study.job_classes:  # which jobs are of the classes that the study defines
+        assert ready.table is not None
+        members = np.array([one.members(ready.table) for one in own])
+        ready = replace(
+            ready, own_classes=tuple(one.name for one in own), own=np.where(members, np.arange(len(own))[:, None], -1)
+        )
     bits = None
     if catalog.is_batched(policy):
         with contextlib.suppress(FastLaneError):
             bits = check_fast_lane(ready.jobs, ready.kinds, ready.durations.took)
     return Bench(workload, policy, ready, len(existing), bits)
-
-
-def _with_own_classes(ready: Prepared, plan: Plan) -> Prepared:
-    """Say which jobs are of the classes that the study defines."""
-    if not plan.study.job_classes:
-        return ready
-    assert ready.table is not None
-    members = np.array([one.members(ready.table) for one in plan.study.job_classes])
-    own = np.where(members, np.arange(len(members))[:, None], -1)
-    return replace(ready, own_classes=tuple(one.name for one in plan.study.job_classes), own=own)
 
 
 def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pa.Table, float]:
@@ -111,8 +111,14 @@ def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> t
     else:
         seconds = 0.0
         for row, package in enumerate(counts):
-            elapsed, reasons[row] = _simulate_one(bench, package, out[row])
-            seconds += elapsed
+            try:
+                one = ready_of_package(bench, package)
+                found = run_prepared(one, bench.policy)
+            except Exception as error:  # a policy may raise anything; one run is not worth a sweep
+                reasons[row] = f"{type(error).__name__}: {error}"
+                continue
+            out[row] = measured(one, found)
+            seconds += found.elapsed
     return _result_rows(bench, package_ids, out, reasons), seconds
 
 
@@ -122,22 +128,6 @@ def ready_of_package(bench: Bench, counts: np.ndarray) -> Prepared:
     rows = np.concatenate([np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), counts)])
     table = None if ready.nodes is None else ready.nodes.iloc[rows].reset_index(drop=True)
     return replace(ready, kind_of=ready.kind_of[rows], leaf=ready.leaf[rows], pod=ready.pod[rows], nodes=table)
-
-
-def _simulate_one(bench: Bench, counts: np.ndarray, out: np.ndarray) -> tuple[float, str]:
-    try:
-        ready = ready_of_package(bench, counts)
-        found = run_prepared(ready, bench.policy)
-    except Exception as error:  # a policy may raise anything; one run is not worth a sweep
-        return 0.0, f"{type(error).__name__}: {error}"
-    out[:] = measured(ready, found)
-    return found.elapsed, ""
-
-
-def failed_rows(bench: Bench, package_ids: list[str], reason: str) -> pa.Table:
-    """Return result rows of runs that gave none, with the reason why."""
-    out = np.full((len(package_ids), len(metric_names(bench.ready.own_classes))), np.nan)
-    return _result_rows(bench, package_ids, out, [reason] * len(package_ids))
 
 
 def _result_rows(bench: Bench, package_ids: list[str], out: np.ndarray, reasons: list[str]) -> pa.Table:
@@ -196,3 +186,167 @@ def opened(shared: SharedBench) -> Bench:
             "the study file name a folder that all workers see"
         ) from None
     return pickle.loads(shared.rest, buffers=[view[at : at + n] for at, n in shared.bounds])
+
+
+MOST_POISON = 20
+"""Runs, or batches of which none comes back in between, that kill their workers: then the workers are to blame."""
+
+
+class SweepWork:
+    """The batches of a sweep, their arguments made when they are given out.
+
+    A batch over which workers died is cut into single runs. These are given out last, each alone on the whole farm, so
+    that a worker's death has one cause; a run that kills its workers even so is recorded as failed.
+    """
+
+    def __init__(self, plan: Plan, batches: list[Batch], note: Callable[[str], None]) -> None:
+        """Take up batches of a plan."""
+        self.n_batches = len(batches)
+        self.n_runs = sum(len(batch.rows) for batch in batches)
+        self.n_done = 0
+        self.kernel_seconds = 0.0
+        self.n_workers = 0
+        self._plan, self._note = plan, note
+        self._ids = plan.packages["package_id"].to_numpy()
+        self._counts = plan.packages[plan.types].to_numpy(np.int64)
+        self._waiting = deque(batches)
+        self._suspects: deque[Batch] = deque()
+        self._alone: set[str] = set()
+        self._sent: dict[tuple[str, str], SharedBench] = {}
+        self._n_killed = self._n_poison = 0
+        self._fingerprint = fingerprint_text(plan)
+
+    def take(self, alone: bool = True) -> Batch | None:
+        """Return the next batch, or None; what killed workers before only if nothing else is being computed."""
+        if self._waiting:
+            return self._waiting.popleft()
+        return self._suspects.popleft() if alone and self._suspects else None
+
+    def key(self, batch: Batch) -> tuple[str, str]:
+        """Batches of one workload and policy share a bench."""
+        return batch.workload, batch.policy
+
+    def shared(self, key: tuple[str, str]) -> Bench:
+        """Lay out a workload and policy."""
+        return make_bench(self._plan, *key)
+
+    def sent(self, key: tuple[str, str]) -> SharedBench:
+        """Lay out a workload and policy for workers elsewhere, once, in a file of a name that none of them has met."""
+        if key not in self._sent:
+            path = self._plan.study.folder / PARTS / f".{secrets.token_hex(8)}.arrays"
+            self._sent[key] = share(self.shared(key), path)
+        return self._sent[key]
+
+    def forget(self, key: tuple[str, str]) -> None:
+        """Remove the file of a workload and policy of which no batch is under way."""
+        self._sent.pop(key).path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove all such files."""
+        for key in list(self._sent):
+            self.forget(key)
+
+    def arguments(self, batch: Batch) -> tuple[list[str], np.ndarray, Path, str]:
+        """Return the arguments of `procure.sweep.farm.compute_part` behind the bench."""
+        ids, counts = self._ids[batch.rows].tolist(), self._counts[batch.rows]
+        return ids, counts, part_path(self._plan.study, batch), self._fingerprint
+
+    def put(self, batch: Batch, receipt: Receipt) -> None:
+        """Take a batch back with its receipt: count it, or look for the run that kills its workers."""
+        path = part_path(self._plan.study, batch)
+        if receipt.died and path.exists():  # the worker died behind its part, before the receipt arrived
+            receipt = Receipt(len(batch.rows), kernel_seconds(path))
+        if not receipt.died:
+            self._n_killed = 0
+            self.n_done += receipt.n_runs
+            self.kernel_seconds += receipt.kernel_seconds
+        elif batch.key in self._alone:
+            self._give_up(batch)
+        else:
+            self._n_killed += 1
+            self._refuse_more(self._n_killed, "batches in a row")
+            alone = [Batch(*self.key(batch), batch.rows[i : i + 1]) for i in range(len(batch.rows))]
+            self._alone |= {one.key for one in alone}
+            self._suspects.extend(alone)
+
+    def _give_up(self, batch: Batch) -> None:
+        """Record a run as failed; the sweep goes on without it."""
+        package_id, reason = self._ids[batch.rows[0]], "killed every worker that tried it"
+        self._n_poison += 1
+        self._refuse_more(self._n_poison, f"runs, the last {package_id} on {batch.workload},")
+        bench = self.shared(self.key(batch))
+        nothing = np.full((1, len(metric_names(bench.ready.own_classes))), np.nan)
+        rows = _result_rows(bench, [package_id], nothing, [reason])
+        write_part(part_path(self._plan.study, batch), rows, self._fingerprint, 0.0)
+        self.n_done += 1
+        self._note(f"package {package_id} on {batch.workload} under {batch.policy} {reason}; recorded as failed")
+
+    @staticmethod
+    def _refuse_more(n: int, what: str) -> None:
+        if n > MOST_POISON:
+            raise TableError(
+                f"{MOST_POISON} {what} killed every worker that tried them: is there enough memory for a worker? "
+                "What was computed is kept"
+            )
+
+
+BEHIND = "easy:depth=2"
+"""EASY with several reservations is another kernel than EASY with one."""
+
+
+def compiled_policies() -> list[str]:
+    """Return one name for each kernel: policies that differ in an order or in numbers alone share theirs.
+
+    Those that need something that no default gives, such as a file that was learnt, are left out.
+    """
+    names, targets = [], set()
+    for name in catalog.names():
+        entry = catalog.entry(name)
+        target = (entry.target, entry.preset.get("hold"), entry.preset.get("place"))
+        if target not in targets:
+            with contextlib.suppress(TableError):
+                catalog.spec(name)
+                names.append(name)
+                targets.add(target)
+    return [*names, BEHIND]
+
+
+def warm(policies: Sequence[str] | None = None, processes: int | None = None) -> pd.DataFrame:
+    """Compile the kernels of policies, in parallel, into the cache on the disk.
+
+    ``policies`` as `procure.simulate` takes them, default: one of each kernel; ``processes`` at once, default: one on
+    each core that this process may use. Returns ``policy``, ``seconds`` (until it could run, loading included) and
+    ``error``, empty if there was none.
+    """
+    names = list(policies or compiled_policies())
+    for name in names:
+        catalog.spec(name)
+    rows = []
+    with (
+        ProcessPoolExecutor(processes or n_local_workers(), multiprocessing.get_context("spawn")) as pool,
+        step("compiling", len(names), "kernel") as one,
+    ):
+        began = {pool.submit(_compile, name): name for name in names}
+        for done in as_completed(began):
+            rows.append((began[done], *done.result()))
+            one.done += 1
+    rows.sort(key=lambda row: names.index(row[0]))
+    return pd.DataFrame(rows, columns=["policy", "seconds", "error"])
+
+
+def _compile(policy: str) -> tuple[float, str]:
+    """Run two jobs, and for best fit a package, too; returns the seconds, and what went wrong."""
+    jobs = pd.DataFrame({"job_id": ["a", "b"], "submit_time": 0, "run_time": 9, "cpus_per_node": 2})
+    nodes = pd.DataFrame({"node_id": ["n1", "n2"], "cpus": 2, "mem_mb": 1000, "leaf": 0, "pod": 0})
+    began = time.perf_counter()
+    try:
+        simulate(jobs, nodes, policy)
+        if catalog.is_batched(policy):
+            simulate(jobs, nodes, policy, fast_lane=False)
+            ready = prepare(jobs, nodes)
+            bits = check_fast_lane(ready.jobs, ready.kinds, ready.durations.took)
+            bench = Bench("", policy, ready, 0, bits)
+            simulate_rows(bench, ["a"], np.ones((1, len(ready.kind_of)), np.int64))
+    except TableError as error:
+        return time.perf_counter() - began, str(error)
+    return time.perf_counter() - began, ""

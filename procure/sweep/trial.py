@@ -20,7 +20,7 @@ from procure.progress import step
 from procure.run import Run, simulate
 from procure.schemas import RESULT
 from procure.study import Plan
-from procure.sweep.protocol import n_local_workers
+from procure.sweep.connect import n_local_workers
 from procure.sweep.results import StudyResults
 from procure.sweep.runner import Bench, make_bench, simulate_rows
 from procure.tables import check

@@ -16,7 +16,7 @@ if os.environ.get("FAULT_VERSION"):
     procure._version.__version__ = os.environ["FAULT_VERSION"]
 
 if {"FAULT_POISON", "FAULT_LOG", "FAULT_SLEEP"} & set(os.environ) and "sbatch" not in sys.argv[0]:
-    import procure.sweep.run as run
+    import procure.sweep.farm as run
 
     real_rows, real_part = run.simulate_rows, run.compute_part
 
