@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.coschedule.contention import Contention, paces_of
 from procure.coschedule.learner import (
     ABOVE,
     IN_DANGER,
@@ -26,9 +25,10 @@ from procure.coschedule.learner import (
     mix,
     mood_of,
     projected_loss,
+    regret,
     weigh,
 )  # fmt: skip
-from procure.coschedule.regret import regret
+from procure.coschedule.sharing import Contention, paces_of
 from procure.errors import ArgumentError
 from procure.workload.studies import CORES, system, workflows
 

@@ -11,7 +11,7 @@ import procure
 from procure.cli.main import app
 from procure.forecast import PatternSettings
 from procure.forecast.confidence import MODES
-from procure.forecast.evaluation import evaluate
+from procure.forecast.forecasts import evaluate
 from procure.schemas import JOB
 from procure.tables import check, read
 

@@ -12,7 +12,7 @@ from policy_cases import as_dicts, few, found, job_table, node_table, pool_case,
 
 from procure.errors import TableError
 from procure.forecast import reservations
-from procure.forecast.boosted import confidence_of
+from procure.forecast.confidence import confidence_of
 from procure.forecast.policies import Forecast
 from procure.forecast.reservations import How, lay_out
 from procure.policies import catalog

@@ -9,9 +9,9 @@ import pytest
 from policy_cases import job_table
 
 from procure.errors import ArgumentError, TableError
+from procure.learn.features import RunTimes, expected_before, known_at
 from procure.learn.judge import LEARNED, UNTRAINED, evaluate_policy, ratio_of_sums, utilization_between
 from procure.learn.order import at_hand
-from procure.learn.run_times import RunTimes, expected_before, known_at
 from procure.learn.search import Settings, _race, learn_policy, search, weekly_objective
 from procure.learn.store import read_policy, write_policy
 from procure.learn.weeks import FIGURES, P95, REFERENCE, SLOWDOWN, WEEK, DayFilter, Period, figures_of, lay_out

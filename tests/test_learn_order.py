@@ -9,8 +9,7 @@ from naive_learn import Twin
 from policy_cases import few, pool_case, shared_case
 
 from procure.errors import TableError
-from procure.learn.class_features import AGE, FEATURES, REQUESTED
-from procure.learn.run_times import expected_before
+from procure.learn.features import AGE, FEATURES, REQUESTED, expected_before
 from procure.learn.store import UNTRAINED, TrainedPolicy, write_policy
 from procure.policies import catalog
 from procure.policies.catalog import with_seams

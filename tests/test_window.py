@@ -19,11 +19,9 @@ from procure.run import simulate
 from procure.schemas import JOB
 from procure.tables import check
 from procure.topology.fat_tree import FatTree, make_nodes
-from procure.window.board import line_up, make_board
-from procure.window.network import FEATURES, POSITIONS, Network, observe, read_network, write_network
 from procure.window.policies import Windows
-from procure.window.problem import PROFILES, Window, hop_cost
-from procure.window.solve import COMPILED, solve
+from procure.window.problem import PROFILES, Window, hop_cost, line_up, make_board
+from procure.window.solve import COMPILED, FEATURES, POSITIONS, Network, observe, read_network, solve, write_network
 from procure.window.train import make_room, train_network
 from procure.workload.studies import generate_jobs
 

@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from procure.coschedule.contention import FORMS, IDLE, Contention
 from procure.coschedule.learner import MODES, N_METRICS, TRUST, make_learner
-from procure.coschedule.sharing import ABSENT, FIXED, IDLE_PRIORITY, Sharing, share, share_loop
+from procure.coschedule.sharing import ABSENT, FIXED, FORMS, IDLE, IDLE_PRIORITY, Contention, Sharing, share, share_loop
 from procure.policies.parameters import Facts, OneOf, Parameters
 from procure.settings import LARGEST, LAST_SEED
 from procure.simulator.drive import CompiledPolicy

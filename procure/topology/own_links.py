@@ -19,6 +19,7 @@ from procure.topology.fabric import (
     Grant,
     Holders,
     Search,
+    allocate_tiers,
     block,
     clear,
     copy_free,
@@ -32,7 +33,6 @@ from procure.topology.fabric import (
 )
 from procure.topology.fat_tree import FatTree, Shape
 from procure.topology.isolated import allocate_isolated
-from procure.topology.tiers import allocate_tiers
 
 MOMENT, SEEN, CHANGES, GRANTED, GRANTED_IN, N_LOGGED = range(6)
 """What the notes hold: how far ends are dealt with, the changes that are known, what the grant is for (a number of
