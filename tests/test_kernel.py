@@ -13,7 +13,7 @@ import procure.kernel
 from procure import run as procure_run
 from procure.errors import TableError
 from procure.kernel import Easy, Skipping, Strict, order
-from procure.policies import catalog, plugins
+from procure.policies import catalog, entries
 from procure.policies.catalog import with_seams
 
 pytestmark = pytest.mark.plain
@@ -41,9 +41,9 @@ def theirs(tmp_path, monkeypatch):
         "place.last-rows = their_seams:LastRows\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    plugins.offered.cache_clear()
+    entries.offered.cache_clear()
     yield
-    plugins.offered.cache_clear()
+    entries.offered.cache_clear()
 
 
 def compare(plan, key, pick, held, queue, depth, seed):

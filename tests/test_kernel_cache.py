@@ -202,7 +202,7 @@ def test_kernels_of_the_code_of_today_are_counted(tmp_path):
 
     source = _CODE / "simulator" / "batch.py"
     own = tmp_path / "home/procure/kernels"
-    today = own / kept_under("procure.simulator.batch", str(source))
+    today = own / kept_under("procure.simulator.fast_lane", str(source))
     for folder in (today, own / "simulator.batch-0123456789abcdef"):
         folder.mkdir(parents=True)
         for name in ("batch.run-1.py311.nbi", "batch.run-1.py311.aa.nbc"):

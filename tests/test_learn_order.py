@@ -13,7 +13,7 @@ from procure.learn.features import AGE, FEATURES, REQUESTED, expected_before
 from procure.learn.store import UNTRAINED, TrainedPolicy, write_policy
 from procure.policies import catalog
 from procure.policies.catalog import with_seams
-from procure.policies.queue import Skipping
+from procure.policies.scheduler import Skipping
 from procure.run import prepare, run_prepared
 
 pytestmark = pytest.mark.plain

@@ -11,7 +11,7 @@ from policy_cases import few, job_table, node_table
 from procure import run as procure_run
 from procure.policies import Parameters
 from procure.simulator.drive import CompiledPolicy, PolicyError, kernel_loop
-from procure.simulator.pace import ask_pace
+from procure.simulator.running import ask_pace
 from procure.simulator.state import FAR, PACE_MOST, PACE_ONE, WAIT, waiting
 
 pytestmark = pytest.mark.plain

@@ -14,7 +14,7 @@ from procure import run as procure_run
 from procure.policies.easy import Easy
 from procure.policies.names import ORDERS
 from procure.policies.order import score
-from procure.policies.queue import Skipping, Strict
+from procure.policies.scheduler import Skipping, Strict
 from procure.simulator.state import WAIT, waiting
 
 pytestmark = pytest.mark.plain

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store
-from procure.queue_time.calibrate import GRID
-from procure.queue_time.distribution import LEAST, USUAL, Distribution
+from procure.queue_time.distribution import GRID, LEAST, USUAL, Distribution
 from procure.queue_time.features import site_features
 from procure.queue_time.predict import Request, situation, widened
 from tests.test_queue_time_model import busy_model

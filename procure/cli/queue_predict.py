@@ -19,8 +19,8 @@ from procure.errors import TableError
 from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store
-from procure.queue_time.explain import age_of
-from procure.queue_time.script import read_script
+from procure.queue_time.answer import age_of
+from procure.queue_time.predict import read_script
 from procure.queue_time.state import HELD, live_state, read_state
 from procure.settings import LARGEST
 from procure.text import duration, roughly

@@ -6,7 +6,7 @@ reconstruction (section 3), for the trees are drawn but not listed. A leaf is a 
 Happiness (eq. 1), loss (section 4.4), risks, rounds and the mixture (eq. 2, 3) as reconstructed from
 Souza, Pelckmans and Tordsson (2021), whose formulas are lost. Equation 2 adds, for each expert, its
 chance of the sampled quota times the loss; that is no unbiased estimate of its loss, and the theorem's
-bound fails (`procure.coschedule.learner`). ``ips`` divides by the chance with which the quota was
+bound fails (`regret`). ``ips`` divides by the chance with which the quota was
 sampled (EXP4: Auer et al., 2002), ``ix`` by a little more (implicit exploration: Neu, 2015), ``full``
 knows the loss of every quota. ``ucb`` mixes no experts: it keeps, for each quota in each context, the
 mean loss, or by how much a prediction of it was wrong, and takes the lowest after a bonus for what was

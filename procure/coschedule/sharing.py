@@ -35,7 +35,7 @@ from procure.coschedule.learner import (
 from procure.files.kernels import njit
 from procure.simulator.drive import loop
 from procure.simulator.kernel import kernel
-from procure.simulator.pace import ask_pace
+from procure.simulator.running import ask_pace
 from procure.simulator.state import PACE_ONE, WAIT
 from procure.simulator.steps import holds
 
@@ -47,7 +47,14 @@ LEAST_SHARE = 0.01
 
 
 class Contention(NamedTuple):
-    """The model and its parameters."""
+    """What sharing costs: a model of two forms, and its parameters.
+
+    ``share``: a job that keeps a share c of its CPUs busy when alone runs at pace min(1, s / c) when it may use a share
+    s; both run slower by 1 / (1 + overhead) while both run, for caches and switches. ``bandwidth``: besides, each is
+    slowed by ``severity`` times the share of the memory bandwidth that it draws itself times the share that the other
+    draws at its pace: who needs no memory neither disturbs nor is disturbed (the sensitivity and pressure of Mars et
+    al., "Bubble-Up", 2011).
+    """
 
     bandwidth: int  # 1 = the form with a term for memory bandwidth
     overhead: float  # by how much longer anything takes while two share

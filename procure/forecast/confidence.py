@@ -61,7 +61,7 @@ def since_first(group: np.ndarray, moment: np.ndarray) -> np.ndarray:
 
 
 MODES = ("pdf", "survival", "hazard", "boosted")
-"""``pdf`` is the published rule; ``boosted`` stands in `procure.forecast.confidence`."""
+"""``pdf`` is the published rule."""
 _LONGEST = 20
 """Lengths from here on count as one."""
 _FEWEST_LENGTHS = 5

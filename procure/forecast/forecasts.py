@@ -1,4 +1,4 @@
-"""How good the forecasts are, made one after another as the log went on."""
+"""Which jobs will come, as a job table with confidence; and how good such forecasts were, made as the log went on."""
 
 from __future__ import annotations
 

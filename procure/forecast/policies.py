@@ -1,4 +1,10 @@
-"""The parameters of the hold-back `forecast`."""
+"""The hold-back `forecast`: nodes are held for jobs that are expected.
+
+A reservation of the first waiting job comes first, so that it starts when it would without. Whoever would overtake it
+goes around that and around what is held against him, wherever that is expected to save more than it costs
+(`procure.forecast.reservations.is_held`); a job that meets its forecast finds those nodes idle. Where other nodes will
+do as well, every job keeps clear of those of all likely forecasts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How long a job will run, from past jobs of the same shape and requested time."""
+"""What is known of a job before it runs: its run time, from past jobs, and the row of numbers that an order looks at.
+
+A *class* holds the jobs that nothing tells apart but their age: one user, one shape, one requested time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published agent's training: MaskablePPO of sb3-contrib, its settings and its training sets."""
+"""The published agent trained: a Gymnasium environment, the loop turned inside out, and MaskablePPO of sb3-contrib."""
 
 from __future__ import annotations
 

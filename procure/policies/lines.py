@@ -22,7 +22,7 @@ from procure.policies.order import is_queue_order
 from procure.simulator.arrays import filled, numbered
 from procure.simulator.drive import specialised
 from procure.simulator.kernel import inlined, kernel, part
-from procure.simulator.reference import by_reference
+from procure.simulator.seams import by_reference
 from procure.simulator.state import State
 from procure.simulator.tasks import units_in
 from procure.simulator.usable import EVERY, count_units

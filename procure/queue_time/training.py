@@ -10,7 +10,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.progress import silent, step
-from procure.queue_time.explain import bounds, drifts
+from procure.queue_time.answer import bounds, drifts
 from procure.queue_time.features import NEEDED_SECONDS, site_features
 from procure.queue_time.log import UNKNOWN, Outcomes, queue_jobs, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from procure.errors import TableError
-from procure.queue_time.calibrate import GRID
+from procure.queue_time.distribution import GRID
 from procure.queue_time.predict import Request
 from procure.site.conf import Record, shown
 from procure.site.nodes import closed_as

@@ -25,9 +25,8 @@ from procure.packages import package_nodes
 from procure.policies import catalog
 from procure.run import Prepared, measured, prepare_checked, run_prepared
 from procure.schemas import NODE, RESULT
-from procure.simulator.batch import best_fit_batch
-from procure.simulator.class_waits import metric_names
-from procure.simulator.fast_lane import FastLaneError, check_fast_lane
+from procure.simulator.fast_lane import FastLaneError, best_fit_batch, check_fast_lane
+from procure.simulator.metrics import metric_names
 from procure.study import Plan
 from procure.sweep.parts import schema_of
 from procure.tables import check

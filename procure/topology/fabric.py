@@ -1,4 +1,12 @@
-"""Who holds which node and which link of a fat-tree: taking and giving back, as exact inverses; masks of links."""
+"""Who holds which node and which link of a fat-tree, as exact inverses; and the two rules that search nothing.
+
+``compact`` takes the fewest switches, as Slurm's tree plugin does: the smallest subtree that has room, and in it the
+leaves that the job fills best; links are shared. ``tiers``: Pollard, Jain, Herbein and Bhatele, "Evaluation of an
+Interference-free Node Allocation Policy on Fat-tree Clusters" (SC18), section III: a job that fits a leaf (T1) stays on
+one; a job that fits a pod (T2) stays in one and shares no leaf with a T2 or T3; a larger one (T3) shares no pod with a
+T3 and no leaf with a T2. T1 use no link between switches, so they may be anywhere. In links: a T2 holds all uplinks of
+its leaves, a T3 also all spine links of its pods. What is free is thus read from the links, and no types are kept.
+"""
 
 from __future__ import annotations
 

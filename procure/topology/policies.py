@@ -14,9 +14,9 @@ from procure.policies.parameters import Facts, Parameters
 from procure.settings import LARGEST
 from procure.simulator.drive import Policy
 from procure.simulator.kernel import part
-from procure.simulator.pools import enough
 from procure.simulator.seams import place as seam
 from procure.simulator.state import Options, State
+from procure.simulator.tasks import enough
 from procure.topology.fabric import Fabric, Grant, allocate_compact, empty_fabric, empty_grant, in_order
 from procure.topology.fat_tree import FatTree, Shape, links_of_leaves
 from procure.topology.own_links import OwnLinks, links_of, make_own_links

@@ -1,4 +1,8 @@
-"""The parameters of the policy `window` and the place `closest`, and how their runs are made."""
+"""The place `closest` and the policy `window`: jobs wait until their window closes, and are then placed together.
+
+As in the published program: window k closes at k · length after the first submission, and looks at jobs
+submitted before that. It is skipped if since the last one nobody was submitted and nobody ended.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from procure.errors import TableError
 from procure.policies.easy import Easy
 from procure.policies.parameters import OneOf, in_folder
-from procure.policies.queue import make_queue, strict
+from procure.policies.scheduler import make_queue, strict
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.simulator.drive import CompiledPolicy, Policy, loop
 from procure.simulator.seams import place as seam

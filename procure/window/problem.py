@@ -1,4 +1,4 @@
-"""A window as data: the idle nodes of a tree in order, and jobs with their sizes; and what an answer is."""
+"""A window as data, what an answer is, and the window laid out for the kernels that place its jobs."""
 
 from __future__ import annotations
 

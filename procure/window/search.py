@@ -1,8 +1,8 @@
-"""``exact``: the optimum of the static model by dynamic programming over the line of idle nodes.
+"""The methods that place a window's jobs: ``exact`` with a proof, the others by search.
 
-``f[p, S]`` is the least cost of placing the jobs S before position p: either position p − 1 stays free,
-or a job of S ends there. Jobs of equal size are alike, so S says how many of each size. At most one job
-wraps round the end of the line; each way to wrap leaves a shorter line without a wrap.
+``exact`` is dynamic programming over the line of idle nodes: ``f[p, S]`` is the least cost of placing the jobs S before
+position p: either position p − 1 stays free, or a job of S ends there. Jobs of equal size are alike, so S says how many
+of each size. At most one job wraps round the end of the line; each way to wrap leaves a shorter line without a wrap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every method by name, and the one function that calls it."""
+"""Every method by name, the one function that calls it, and ``neural``: annealing with proposals of a network (NSA)."""
 
 from __future__ import annotations
 

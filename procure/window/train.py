@@ -1,4 +1,4 @@
-"""Train the network of ``neural``: MaskablePPO of sb3-contrib in a Gymnasium room of destroyed windows."""
+"""Train the network of ``neural``: MaskablePPO of sb3-contrib in a Gymnasium room of windows that one method met."""
 
 from __future__ import annotations
 
