@@ -122,16 +122,6 @@ def test_compact_is_the_rule_of_the_tree_plugin():
     assert [sorted(each.tolist()) for each in found.places] == [[0, 1], [4, 5, 6], [8, 9, 10, 11]]
 
 
-@pytest.mark.slow
-@settings(max_examples=few(25), deadline=None)
-@given(seed=st.integers(0, 10**6))
-def test_exact_is_the_optimum(seed):
-    """Up to 3 jobs on up to 14 idle nodes: it costs what trying every start costs, and the search no more."""
-    window = random_window(seed)
-    least = naive_window.static_optimum(window)
-    assert solve(window, "exact").cost_code == least >= solve(window, "lns").cost_code
-
-
 @pytest.mark.parametrize("n", [20, pytest.param(200, marks=pytest.mark.slow)])
 def test_dynamic_program_is_the_set_partition(n):
     """On random cyclic instances the dynamic program costs what the set-partition MIP proves optimal."""

@@ -17,6 +17,7 @@ from procure.policies.easy import Easy
 from procure.policies.parameters import OneOf, in_folder
 from procure.policies.scheduler import make_queue, strict
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
+from procure.simulator.arrays import filled
 from procure.simulator.drive import CompiledPolicy, Policy, loop
 from procure.simulator.seams import place as seam
 from procure.simulator.state import WAIT, State
@@ -332,7 +333,6 @@ class Windows(OnTree):
             idle=np.zeros(tree.size, np.int64),
             n_ended=np.zeros(1, np.int64),
             picked=np.zeros(len(tree), np.int64),
-            keys=np.zeros(len(state.submit), np.int64),
-            admitted=np.zeros(len(state.submit), np.int64),
+            **filled(len(state.submit), keys=0, admitted=0),
             notes=np.array([-1, *[0] * 8, -1, 0], np.int64),
         )
