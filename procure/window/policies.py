@@ -117,19 +117,11 @@ def window_loop(world, state, own):
 
 
 @compiled
-def _count_ends(state, own):
-    """Count the jobs that ended since the last call."""
-    notes = own.notes
-    seen = notes[SEEN] if notes[MOMENT] == state.now[0] else 0
-    own.n_ended[0] += state.n_ended[0] - seen
-    notes[MOMENT], notes[SEEN] = state.now[0], state.n_ended[0]
-
-
-@compiled
 def close_window(state, own):
     """Say whether a window closes now with jobs that are to be solved; ``picked`` then holds them."""
-    _count_ends(state, own)
     notes, now = own.notes, state.now[0]
+    own.n_ended[0] += state.n_ended[0] - (notes[SEEN] if notes[MOMENT] == now else 0)
+    notes[MOMENT], notes[SEEN] = now, state.n_ended[0]
     if now % own.length or now == notes[CLOSED_AT] or notes[NEXT] < notes[N_PICKED] + notes[N_ALONE]:
         return False
     arrived = state.n_submitted[0]
