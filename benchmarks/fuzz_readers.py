@@ -36,7 +36,7 @@ from procure.models import surrogate
 from procure.packages import read_quotes
 from procure.queue_time import store
 from procure.queue_time.model import Settings
-from procure.queue_time.training import train
+from procure.queue_time.store import train
 from procure.site.network import read_slurm_topology
 from procure.study import load_study
 from procure.study.existing import read_existing

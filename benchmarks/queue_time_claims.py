@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from procure.queue_time import answer as answers
-from procure.queue_time import evaluation, predict, store, training
+from procure.queue_time import evaluation, predict, store
 from procure.queue_time.booster import fit_plain
 from procure.queue_time.distribution import Distribution, quantiles_at
 from procure.queue_time.evaluation import Evaluation, evaluate
@@ -60,7 +60,7 @@ def latency(arguments: argparse.Namespace) -> dict[str, object]:
     """Size and loading of a model file; processor time of training, of five plain boosters, and of a question."""
     jobs = queue_jobs(_log(arguments))
     began = time.process_time()
-    site = training.train(jobs)
+    site = store.train(jobs)
     training_s = time.process_time() - began
     table, wait = site_features(jobs), wait_times(jobs)
     known = ~np.isnan(wait)

@@ -6,7 +6,6 @@ import procure.queue_time.evaluation
 import procure.queue_time.predict
 import procure.queue_time.state
 import procure.queue_time.store
-import procure.queue_time.training
 import procure.topology.fat_tree
 import procure.topology.verify
 import procure.window.solve
@@ -70,8 +69,8 @@ QueueRequest = procure.queue_time.predict.Request
 read_queue = procure.queue_time.state.read_state
 load_queue = procure.queue_time.store.load
 save_queue = procure.queue_time.store.save
-update_queue = procure.queue_time.training.continue_training
-train_queue = procure.queue_time.training.train
+update_queue = procure.queue_time.store.continue_training
+train_queue = procure.queue_time.store.train
 fat_tree = procure.topology.fat_tree.make_nodes
 count_hops = procure.topology.verify.hops_of_jobs
 check_isolation = procure.topology.verify.verify

@@ -26,7 +26,7 @@ from procure.models import crossfit as split_module
 from procure.models.crossfit import correlations, learn
 from procure.models.surrogate import from_archive
 from procure.queue_time import store
-from procure.queue_time.training import train
+from procure.queue_time.store import train
 from procure.schemas import QUOTE
 from procure.tables import check
 from procure.window.solve import FEATURES as FEATURES_SEEN

@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.queue_time import evaluation, store, training, trend
+from procure.queue_time import evaluation, store, trend
 from procure.queue_time.booster import fit_published
 from procure.queue_time.evaluation import Forecast, beats, evaluate
 from procure.queue_time.features import site_features
 from procure.queue_time.log import UNKNOWN, bursts, chronological, left_out, queue_jobs, random_split, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import Request, situation
-from procure.queue_time.training import continue_training, train
+from procure.queue_time.store import continue_training, train
 from procure.schemas import JOB
 from procure.tables import check
 
@@ -82,8 +82,8 @@ def test_of_a_large_log_the_last_jobs_are_learnt_from(monkeypatch) -> None:
     """Features of 10^7 jobs took more than 24 GB; the boosters learn from the last 100,000 anyway."""
     log = busy_site(900)
     log.loc[7, "end_time"] = log["submit_time"].iloc[-1]  # it runs all the time
-    monkeypatch.setattr(training, "MOST_JOBS", 300)
-    cut = training.last_jobs(log)
+    monkeypatch.setattr(store, "MOST_JOBS", 300)
+    cut = store.last_jobs(log)
     assert cut["job_id"].to_list() == ["7", *log["job_id"].iloc[-300:]] == ["7", *map(str, range(600, 900))]
     assert train(log, settings=QUICK).about["n_rows"] == cut["start_time"].notna().sum()
 

@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from procure.cli import common
-from procure.queue_time import evaluation, store, training
+from procure.queue_time import evaluation, store
 from procure.queue_time.evaluation import METHODS
 from procure.queue_time.log import left_out
 from procure.text import nearest
@@ -51,7 +51,7 @@ def train(
         raise typer.BadParameter("a file is needed for the model", param_hint="--out")
     known = None if model is None else store.load(model)
     jobs = _read(log, settings, tz)
-    site = training.train(jobs) if known is None else training.continue_training(known, jobs, note=common.note)
+    site = store.train(jobs) if known is None else store.continue_training(known, jobs, note=common.note)
     store.save(site, out)
     _print_model(site, out, output)
 

@@ -24,21 +24,13 @@ from procure.queue_time.predict import (
     usual_partition,
     widened,
 )
-from procure.queue_time.store import GROWN, SiteModel, load
+from procure.queue_time.store import GROWN, SiteModel, drifts, load
 from procure.queue_time.view import WEEK_MEDIAN
 from procure.text import be, counted, roughly
 
 DAY = 86_400
 FEW = 20
 """Fewer starts of like jobs, or in a partition, are few."""
-SLACK = 0.25
-"""A load is unlike those of the training from so far beyond their range, as a share of it."""
-WATCHED = {
-    "queue_depth": "jobs in the queue",
-    "cpus_in_use": "CPUs in use",
-    "queued_cpu_seconds": "CPU-seconds in the queue",
-    "submitted_24h": "submissions in 24 hours",
-}
 SEEN = ("partition_depth", "user_depth", "partition_drain_n_7d", WEEK_MEDIAN, "user_log_wait_5")
 """The features of which `because` speaks."""
 
@@ -111,22 +103,6 @@ def age_of(site: SiteModel, now: int) -> list[Caution]:
 def doubt_of(found: list[Caution]) -> float:
     """Return how much wider these cautions make a distribution together."""
     return min(sum(one.doubt for one in found), 0.6)
-
-
-def bounds(features: pd.DataFrame) -> dict[str, list[float]]:
-    """Keep the 0.5th and 99.5th percentile of each watched load in the training window."""
-    return {name: np.quantile(features[name].to_numpy(dtype=float), [0.005, 0.995]).tolist() for name in WATCHED}
-
-
-def drifts(known: dict[str, list[float]], features: pd.DataFrame) -> list[str]:
-    """Return which loads of the last row of features lie outside `bounds`, a line each."""
-    names = [name for name in WATCHED if name in known]
-    lines = []
-    for name, value in zip(names, picked(features, names)[-1].tolist(), strict=True):
-        low, high = known[name]
-        if not low - SLACK * (high - low) <= value <= high + SLACK * (high - low):
-            lines.append(f"{WATCHED[name]} {value:,.0f} now, {low:,.0f} to {high:,.0f} in training")
-    return lines
 
 
 def asked_for(request: Request) -> str:

@@ -15,8 +15,7 @@ import pandas as pd
 from procure.errors import TableError, where
 from procure.queue_time import store as files
 from procure.queue_time.log import queue_jobs
-from procure.queue_time.store import SiteModel
-from procure.queue_time.training import continue_training, train
+from procure.queue_time.store import SiteModel, continue_training, train
 from procure.serve.settings import Place
 from procure.serve.slurm import is_due
 from procure.serve.store import Store
