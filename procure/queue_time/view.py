@@ -142,7 +142,7 @@ _MOST = 50
 """The most waits that a distribution is read off, evenly spaced over the starts of its window."""
 _BLOCK = 20_000
 RECENT_PREFIX = "recent_"
-"""Of the names of the feature columns, which only `experts` reads: boosters do not see them."""
+"""Of the names of the feature columns, which only `mixture` reads: boosters do not see them."""
 RECENT_KINDS = {
     "day": ("partition", DAY),
     "week": ("partition", 7 * DAY),
