@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.coschedule.regret import regret
+from procure.coschedule.learner import regret
 from procure.run import simulate
 from procure.workload.importing import import_log
 from procure.workload.studies import CORES, PROFILES, system, workflows

@@ -29,22 +29,22 @@ import numpy as np
 
 from procure.errors import TableError
 from procure.files import Archive, read_archive, write_archive
-from procure.learn.run_times import RunTimes
+from procure.learn.features import RunTimes
 from procure.learn.store import SCHEMA as POLICY
 from procure.learn.store import UNTRAINED, read_policy, write_policy
 from procure.models import surrogate
 from procure.packages import read_quotes
 from procure.queue_time import store
 from procure.queue_time.model import Settings
-from procure.queue_time.training import train
+from procure.queue_time.store import train
 from procure.site.network import read_slurm_topology
 from procure.study import load_study
 from procure.study.existing import read_existing
 from procure.sweep.parts import SCHEMA as RESULT
 from procure.sweep.parts import PartError, read_part, write_part
 from procure.tables import write
-from procure.window.network import FEATURES, POSITIONS, Network, read_network, write_network
-from procure.window.network import SCHEMA as NETWORK
+from procure.window.solve import FEATURES, POSITIONS, Network, read_network, write_network
+from procure.window.solve import SCHEMA as NETWORK
 from procure.workload import generate, import_log, read_log
 
 ROWS = np.random.default_rng(1).random((60, 4)).astype(np.float32)

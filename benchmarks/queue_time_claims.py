@@ -19,16 +19,14 @@ import numpy as np
 import pandas as pd
 
 from procure.queue_time import answer as answers
-from procure.queue_time import metrics, predict, store, training
+from procure.queue_time import evaluation, predict, store
 from procure.queue_time.booster import fit_plain
-from procure.queue_time.calibrate import quantiles_at
-from procure.queue_time.distribution import Distribution
+from procure.queue_time.distribution import Distribution, quantiles_at
 from procure.queue_time.evaluation import Evaluation, evaluate
-from procure.queue_time.experts import NAMES
 from procure.queue_time.features import site_features
-from procure.queue_time.log import queue_jobs, wait_times
+from procure.queue_time.log import bursts, queue_jobs, wait_times
+from procure.queue_time.mixture import NAMES
 from procure.queue_time.model import Settings
-from procure.queue_time.splits import bursts
 from procure.schemas import JOB
 from procure.tables import check
 from procure.workload import import_log
@@ -62,12 +60,12 @@ def latency(arguments: argparse.Namespace) -> dict[str, object]:
     """Size and loading of a model file; processor time of training, of five plain boosters, and of a question."""
     jobs = queue_jobs(_log(arguments))
     began = time.process_time()
-    site = training.train(jobs)
+    site = store.train(jobs)
     training_s = time.process_time() - began
     table, wait = site_features(jobs), wait_times(jobs)
     known = ~np.isnan(wait)
     began = time.process_time()
-    fit_plain(table.to_numpy()[known], wait[known], 0, metrics.LEVELS)
+    fit_plain(table.to_numpy()[known], wait[known], 0, evaluation.LEVELS)
     plain_s = time.process_time() - began
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "site.model"
@@ -108,7 +106,7 @@ def curves_of(found: Evaluation, split: str) -> dict[str, np.ndarray]:
     asked, stated = found.stated[split]
     at = np.searchsorted(asked, rows)
     curves = {
-        name: quantiles_at(np.expm1(stated.experts[at, k].astype(float)), metrics.LEVELS)
+        name: quantiles_at(np.expm1(stated.experts[at, k].astype(float)), evaluation.LEVELS)
         for k, name in enumerate(NAMES)
     }
     for (part, name), (_, one) in found.forecasts.items():
@@ -135,8 +133,8 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
                 answer[f"{label}_over_{name}"] = float(ours.mean() / each[name].mean())
         whole = _held_against(each, ours, burst)
         answer |= {label: ours.mean()} | {f"{label}_{key}": value for key, value in whole.items()}
-    inside = metrics.covered(wait, said.interval)
-    answer |= {"coverage": inside.mean(), "coverage_by_burst": metrics.by_burst(inside, burst).mean()}
+    inside = evaluation.covered(wait, said.interval)
+    answer |= {"coverage": inside.mean(), "coverage_by_burst": evaluation.by_burst(inside, burst).mean()}
     return answer | _true_coverage(Distribution(stated.curve[at]), burst)
 
 
@@ -172,7 +170,7 @@ def _true_coverage(said: Distribution, burst: np.ndarray, draws: int = 400) -> d
 
 def _pinballs(wait: np.ndarray, curve: np.ndarray) -> np.ndarray:
     over = wait[:, None] - curve
-    return np.maximum(metrics.LEVELS * over, (metrics.LEVELS - 1) * over).mean(axis=1)
+    return np.maximum(evaluation.LEVELS * over, (evaluation.LEVELS - 1) * over).mean(axis=1)
 
 
 def _say(text: str) -> None:

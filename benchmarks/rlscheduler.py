@@ -30,8 +30,8 @@ import pandas as pd
 from learn_weeks import RandomOrder
 from numba import njit
 
+from procure.learn.features import expected_before
 from procure.learn.order import at_hand
-from procure.learn.run_times import expected_before
 from procure.learn.search import Settings, arrays_of, search, start_of_search
 from procure.learn.store import TrainedPolicy
 from procure.learn.weeks import SLOWDOWN, Period, figures_of

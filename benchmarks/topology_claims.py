@@ -11,8 +11,7 @@ from hop_costs import utilization_while_waiting
 from procure.comparison.isolation import speed_up
 from procure.run import simulate
 from procure.topology.fat_tree import make_nodes
-from procure.topology.metrics import hops_of_jobs
-from procure.topology.verify import verify
+from procure.topology.verify import hops_of_jobs, verify
 
 TREES = {"cab": (4, 18, 18), "pinot": (8, 18, 18)}
 SCENARIOS = {"Cab 1×": ("cab", 1), "Cab 2×": ("cab", 2), "Cab 3×": ("cab", 3), "Pinot 3×": ("pinot", 3)}

@@ -18,10 +18,10 @@ from procure.run import simulate
 from procure.schemas import JOB
 from procure.tables import check
 from procure.topology.fat_tree import make_nodes
-from procure.window.compare import collect_windows
 from procure.window.policies import Windows
 from procure.window.problem import Window
 from procure.window.solve import solve
+from procure.window.train import collect_windows
 
 NODES = make_nodes(25, 4, 10)
 LENGTH, N_WINDOWS = 60, 100

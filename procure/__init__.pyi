@@ -6,9 +6,7 @@ import procure.queue_time.evaluation
 import procure.queue_time.predict
 import procure.queue_time.state
 import procure.queue_time.store
-import procure.queue_time.training
 import procure.topology.fat_tree
-import procure.topology.metrics
 import procure.topology.verify
 import procure.window.solve
 from procure._version import __version__ as __version__
@@ -20,7 +18,7 @@ from procure.explanation import explain as explain
 from procure.explorer import search as search
 from procure.fitting.fit import fit_site as fit_site
 from procure.forecast import find_patterns as find_patterns
-from procure.forecast.expected import forecast_jobs as forecast_jobs
+from procure.forecast.forecasts import forecast_jobs as forecast_jobs
 from procure.learn.judge import evaluate_policy as evaluate_policy
 from procure.learn.search import learn_policy as learn_policy
 from procure.learn.store import read_policy as read_policy
@@ -71,9 +69,9 @@ QueueRequest = procure.queue_time.predict.Request
 read_queue = procure.queue_time.state.read_state
 load_queue = procure.queue_time.store.load
 save_queue = procure.queue_time.store.save
-update_queue = procure.queue_time.training.continue_training
-train_queue = procure.queue_time.training.train
+update_queue = procure.queue_time.store.continue_training
+train_queue = procure.queue_time.store.train
 fat_tree = procure.topology.fat_tree.make_nodes
-count_hops = procure.topology.metrics.hops_of_jobs
+count_hops = procure.topology.verify.hops_of_jobs
 check_isolation = procure.topology.verify.verify
 solve_window = procure.window.solve.solve

@@ -26,11 +26,10 @@ from procure.policies.order import lay_out
 from procure.policies.parameters import Facts, OneOf, Parameters
 from procure.policies.place import BESIDE, FREE, IN_TIME, Nodes, Reservation, margin, sort_by
 from procure.policies.profile import Plan, begin_plan, earliest, make_plan, promise, withdraw
-from procure.policies.queue import Skipping, Strict
-from procure.policies.scheduler import Composed, Scheduler, answer, first_admitted, follow
+from procure.policies.scheduler import Composed, Scheduler, Skipping, Strict, answer, first_admitted, follow
 from procure.simulator.drive import CompiledPolicy, PolicyError, compiled, kernel_loop, loop
 from procure.simulator.kernel import inlined, kernel, part
-from procure.simulator.pace import ask_pace
+from procure.simulator.running import ask_pace
 from procure.simulator.seams import hold, order, place
 from procure.simulator.state import FAR, PACE_ONE, WAIT, State, waiting
 from procure.simulator.steps import holds, units

@@ -36,10 +36,18 @@ from procure.simulator.arrays import (
     switches,
     with_held,
 )
-from procure.simulator.class_waits import NO_CLASSES, Groups, measure_groups, metric_names
 from procure.simulator.drive import CompiledPolicy, compiling, drive, load_compiled
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
-from procure.simulator.metrics import Usage, as_record, measure, utilization_nodes
+from procure.simulator.metrics import (
+    NO_CLASSES,
+    Groups,
+    Usage,
+    as_record,
+    measure,
+    measure_groups,
+    metric_names,
+    utilization_nodes,
+)
 from procure.simulator.schedule import Outcome, schedule_of
 from procure.simulator.state import FAR, System, build
 from procure.simulator.tasks import placed

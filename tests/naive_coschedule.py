@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from procure.coschedule.contention import IDLE, Contention, paces_of
 from procure.coschedule.learner import (
     EDGES,
     IN_DANGER,
@@ -18,6 +17,7 @@ from procure.coschedule.learner import (
     mood_of,
     projected_loss,
 )
+from procure.coschedule.sharing import IDLE, Contention, paces_of
 from procure.simulator.state import PACE_ONE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from procure.learn.run_times import NO_LIMIT
+from procure.learn.features import NO_LIMIT
 from procure.simulator.state import WAIT, waiting
 
 SPAN = math.log(100.0)

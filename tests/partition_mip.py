@@ -6,8 +6,8 @@ import numpy as np
 from scipy.optimize import LinearConstraint, milp
 from scipy.sparse import csr_array, vstack
 
-from procure.window.board import make_board
-from procure.window.exact import static_costs
+from procure.window.problem import make_board
+from procure.window.search import static_costs
 
 
 def optimum(window):

@@ -15,8 +15,7 @@ import pandas as pd
 
 from procure.queue_time import store as models
 from procure.queue_time.model import Settings
-from procure.queue_time.store import SiteModel
-from procure.queue_time.training import train
+from procure.queue_time.store import SiteModel, train
 from procure.schemas import JOB
 from procure.serve.collector import Collector
 from procure.serve.serving import SOCKET

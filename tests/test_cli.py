@@ -15,7 +15,7 @@ from procure.cli.common import Format, print_table
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.policies import catalog
-from procure.policies.removed import REMOVED
+from procure.policies.entries import REMOVED
 
 ROOT = Path(__file__).resolve().parent.parent
 

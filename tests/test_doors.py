@@ -22,7 +22,7 @@ from procure.files.archive import Archive, write_archive
 from procure.files.write import as_csv, with_formulas, without_formulas
 from procure.page.html import write_page
 from procure.queue_time import store
-from procure.queue_time.training import train
+from procure.queue_time.store import train
 from procure.tables import JOB, read, write
 from procure.text import printable
 from procure.topology.fat_tree import make_nodes

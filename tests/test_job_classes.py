@@ -16,8 +16,7 @@ from procure.packages import package_nodes
 from procure.run import simulate
 from procure.schemas import CLASS_FIGURES
 from procure.schemas import CLASSES as JOB_CLASSES
-from procure.simulator.class_waits import Groups, measure_groups
-from procure.simulator.metrics import INDEX, METRIC_NAMES
+from procure.simulator.metrics import INDEX, METRIC_NAMES, Groups, measure_groups
 from procure.study import load_plan, load_study
 from procure.study.check import check_study, study_notes
 from procure.sweep import run_sweep

@@ -200,15 +200,15 @@ def test_it_says_what_is_installed(procure, tmp_path):
 def test_kernels_of_the_code_of_today_are_counted(tmp_path):
     from procure.files.kernels import _CODE, compiled_files, kept_under
 
-    source = _CODE / "simulator" / "batch.py"
+    source = _CODE / "simulator" / "fast_lane.py"
     own = tmp_path / "home/procure/kernels"
-    today = own / kept_under("procure.simulator.batch", str(source))
-    for folder in (today, own / "simulator.batch-0123456789abcdef"):
+    today = own / kept_under("procure.simulator.fast_lane", str(source))
+    for folder in (today, own / "simulator.fast_lane-0123456789abcdef"):
         folder.mkdir(parents=True)
         for name in ("batch.run-1.py311.nbi", "batch.run-1.py311.aa.nbc"):
             (folder / name).write_bytes(b"x")
     own.chmod(0o700)
-    assert compiled_files() == {"simulator.batch": 1}
+    assert compiled_files() == {"simulator.fast_lane": 1}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from test_learn import log
 from test_window import random_network
 
 from procure.errors import TableError
-from procure.learn.run_times import RunTimes
+from procure.learn.features import RunTimes
 from procure.learn.store import UNTRAINED, load, read_policy, write_policy
 from procure.policies import catalog
 from procure.run import simulate
@@ -18,7 +18,7 @@ from procure.study import Plan, load_study
 from procure.sweep.results import policy_of
 from procure.sweep.store import refuse_other_inputs, write_manifest
 from procure.tables import JOB, read, write
-from procure.window.network import write_network
+from procure.window.solve import write_network
 
 
 def settings(**given):

@@ -9,7 +9,7 @@ from policy_cases import few, job_table, node_table, shared_case
 from procure.errors import ArgumentError, TableError
 from procure.learn.order import AtHand
 from procure.learn.published import LAYERS, N_SLOTS, shapes
-from procure.learn.published_env import make_env
+from procure.learn.published_training import make_env
 from procure.learn.store import TrainedPolicy, read_policy, write_policy
 from procure.run import prepare, run_prepared, simulate
 from procure.simulator.state import WAIT, waiting

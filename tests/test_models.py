@@ -18,19 +18,18 @@ from small_study import quote_table
 
 from procure.errors import TableError
 from procure.files import Archive, keep_array, load_booster, read_archive, write_archive
-from procure.learn.class_features import FEATURES
-from procure.learn.run_times import RunTimes
+from procure.learn.features import FEATURES, RunTimes
 from procure.learn.store import SCHEMA as POLICY
 from procure.learn.store import UNTRAINED, read_policy, write_policy
 from procure.models import Surrogate, WorkloadWaits, features, make_case, predict_packages, surrogate
 from procure.models.surrogate import from_archive, learn
 from procure.queue_time import store
-from procure.queue_time.training import train
+from procure.queue_time.store import train
 from procure.schemas import QUOTE
 from procure.tables import check
-from procure.window.network import FEATURES as FEATURES_SEEN
-from procure.window.network import POSITIONS, read_network, write_network
-from procure.window.network import SCHEMA as NETWORK
+from procure.window.solve import FEATURES as FEATURES_SEEN
+from procure.window.solve import POSITIONS, read_network, write_network
+from procure.window.solve import SCHEMA as NETWORK
 from procure.workload import generate
 from tests.test_queue_time_model import QUICK, busy_site
 from tests.test_window import random_network
@@ -189,7 +188,7 @@ from procure.files import keep_array, read_archive
 from procure.learn.store import read_policy
 from procure.models import surrogate
 from procure.queue_time import store
-from procure.window.network import read_network
+from procure.window.solve import read_network
 
 rows = np.random.default_rng(1).random((300, 4)).astype(np.float32)
 for path in sorted(Path(sys.argv[1]).iterdir()):

@@ -11,7 +11,7 @@ from policy_cases import few, job_table, node_table
 from procure import run as procure_run
 from procure.policies import Parameters
 from procure.simulator.drive import CompiledPolicy, PolicyError, kernel_loop
-from procure.simulator.pace import ask_pace
+from procure.simulator.running import ask_pace
 from procure.simulator.state import FAR, PACE_MOST, PACE_ONE, WAIT, waiting
 
 pytestmark = pytest.mark.plain
@@ -101,24 +101,20 @@ def by_the_second(jobs, n_nodes, script, kill):
     raise AssertionError("the twin did not come to an end")
 
 
-def compare(seed: int) -> None:
-    jobs, nodes, script = random_case(seed)
-    kill = bool(seed % 2)
-    run = procure_run.simulate(jobs, nodes, Scripted(script=tuple(script)), kill_at_limit=kill)
-    first = int(jobs["submit_time"].min())
-    moved = jobs.assign(submit_time=jobs["submit_time"] - first)
-    start, end, killed = by_the_second(moved, len(nodes), script, kill)
-    assert (run.schedule["start_time"] - first).tolist() == start, seed
-    assert (run.schedule["end_time"] - first).tolist() == end, seed
-    assert run.killed.tolist() == killed, seed
-    assert run.metrics["n_killed"] == sum(killed)
-
-
 @SEEDS
 def test_changing_paces_equal_the_slow_twin(seeds):
     """Starts, ends and kills are those of counting second by second, with pauses and many changes at one second."""
     for seed in seeds:
-        compare(seed)
+        jobs, nodes, script = random_case(seed)
+        kill = bool(seed % 2)
+        run = procure_run.simulate(jobs, nodes, Scripted(script=tuple(script)), kill_at_limit=kill)
+        first = int(jobs["submit_time"].min())
+        moved = jobs.assign(submit_time=jobs["submit_time"] - first)
+        start, end, killed = by_the_second(moved, len(nodes), script, kill)
+        assert (run.schedule["start_time"] - first).tolist() == start, seed
+        assert (run.schedule["end_time"] - first).tolist() == end, seed
+        assert run.killed.tolist() == killed, seed
+        assert run.metrics["n_killed"] == sum(killed)
 
 
 class OnTheBeat(Parameters):
@@ -141,30 +137,26 @@ class OnTheBeat(Parameters):
         return decide
 
 
-def compare_wakes(seed: int) -> None:
-    jobs, nodes, _ = random_case(seed)
-    run = procure_run.simulate(jobs, nodes, OnTheBeat(seed=seed), kill_at_limit=False)
-    first = int(jobs["submit_time"].min())
-    rng = np.random.default_rng(seed)
-    beats = set(rng.integers(0, 60, 12).tolist()) | {61}
-    rows, start, end = jobs.to_dict("records"), {}, {}
-    for now in range(1000):
-        events = [row["submit_time"] - first for row in rows] + list(end.values())
-        if now in beats or (now > 61 and now in events):
-            for j, row in enumerate(rows):
-                busy = sum(rows[i]["n_nodes"] for i in start if end[i] > now)
-                if row["submit_time"] - first <= now and j not in start:
-                    if row["n_nodes"] > len(nodes) - busy:
-                        break
-                    start[j], end[j] = now, now + row["run_time"]
-    assert (run.schedule["start_time"] - first).tolist() == [start[j] for j in range(len(rows))], seed
-
-
 @SEEDS
 def test_wakes_equal_the_slow_twin(seeds):
     """A policy is called at the seconds that it asks for, and a wake in the past is none."""
     for seed in seeds:
-        compare_wakes(seed)
+        jobs, nodes, _ = random_case(seed)
+        run = procure_run.simulate(jobs, nodes, OnTheBeat(seed=seed), kill_at_limit=False)
+        first = int(jobs["submit_time"].min())
+        rng = np.random.default_rng(seed)
+        beats = set(rng.integers(0, 60, 12).tolist()) | {61}
+        rows, start, end = jobs.to_dict("records"), {}, {}
+        for now in range(1000):
+            events = [row["submit_time"] - first for row in rows] + list(end.values())
+            if now in beats or (now > 61 and now in events):
+                for j, row in enumerate(rows):
+                    busy = sum(rows[i]["n_nodes"] for i in start if end[i] > now)
+                    if row["submit_time"] - first <= now and j not in start:
+                        if row["n_nodes"] > len(nodes) - busy:
+                            break
+                        start[j], end[j] = now, now + row["run_time"]
+        assert (run.schedule["start_time"] - first).tolist() == [start[j] for j in range(len(rows))], seed
 
 
 def states(policy, jobs, nodes, **options):

@@ -14,25 +14,6 @@ from procure.page.charts import gantt_text
 from procure.simulator.drive import PolicyError
 from procure.simulator.state import WAIT
 
-GOLDEN = {
-    "fcfs": [93, 207, 195, 36, 100, 399, 71, 4, 251, 298],
-    "easy-by-time": [93, 204, 195, 35, 97, 394, 71, 4, 250, 290],
-}
-
-
-@pytest.mark.parametrize("policy", GOLDEN)
-def test_published_waits_of_the_topology_study(shared_data, policy):
-    """FCFS and EASY as that paper's program defines it give its ten mean waits, rounded down, exactly."""
-    path = shared_data("synthetic/data_large_1800_40.txt.xz")
-    names = ["job_id", "submit_time", "run_time", "n_nodes"]
-    jobs = pd.read_csv(path, sep=r"\s+", header=None, names=names, nrows=3000).astype({"job_id": str})
-    jobs = jobs.assign(requested_time=jobs["run_time"], cpus_per_node=1)
-    waits = []
-    for epoch in range(10):
-        run = procure_run.simulate(jobs.iloc[300 * epoch : 300 * epoch + 300], node_table(1000), policy)
-        waits.append(math.floor(run.metrics["mean_wait_time"]))
-    assert waits == GOLDEN[policy]
-
 
 def test_five_policies_differ_on_a_case_solved_on_paper(request):
     """FCFS, SJF, EASY, conservative and best fit draw the charts that stand in golden/on_paper.txt."""

@@ -10,7 +10,7 @@ from sweep_lab import make_study
 
 from procure import run as procure_run
 from procure.errors import ArgumentError, TableError
-from procure.policies import catalog, plugins
+from procure.policies import catalog, entries
 from procure.policies.easy import Easy
 from procure.study import load_study
 from procure.study.check import check_study
@@ -218,9 +218,9 @@ def installed(tmp_path, monkeypatch):
         "broken = no_such_module:ENTRY\nno-entry = their_policies:Own\nfcfs = their_policies:LAST\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    plugins.offered.cache_clear()
+    entries.offered.cache_clear()
     yield
-    plugins.offered.cache_clear()
+    entries.offered.cache_clear()
 
 
 @pytest.mark.slow

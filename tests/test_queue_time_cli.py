@@ -12,11 +12,10 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.queue_time import evaluation, store
 from procure.queue_time import predict as room
-from procure.queue_time.explain import cautions
-from procure.queue_time.predict import Request, pending_waits, situation
-from procure.queue_time.script import read_script
+from procure.queue_time.answer import cautions
+from procure.queue_time.predict import Request, pending_waits, read_script, situation
 from procure.queue_time.state import FIELDS, HELD, live_state, parse_state
-from procure.queue_time.training import train
+from procure.queue_time.store import train
 from tests.test_queue_time_model import QUICK, busy_model, busy_site
 
 RUN = CliRunner()

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from procure.queue_time import features
 from procure.queue_time import log as log_module
-from procure.queue_time.events import NEVER, Events, Queue
 from procure.queue_time.features import BACKLOG, FEATURES, Feature, features_of, site_features
-from procure.queue_time.log import read_jobs
+from procure.queue_time.log import NEVER, read_jobs
 from procure.queue_time.model import QueueTimeModel, Settings
-from procure.queue_time.training import train
+from procure.queue_time.store import train
+from procure.queue_time.view import Events, Queue
 from procure.schemas import JOB
 from procure.tables import check
 

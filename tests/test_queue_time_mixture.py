@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.queue_time import recent
-from procure.queue_time.calibrate import BELOW, GRID, LEAST, SHARE, with_interval
-from procure.queue_time.distribution import Distribution
-from procure.queue_time.experts import NAMES, PRIORS, stack
+from procure.queue_time.distribution import BELOW, GRID, LEAST, SHARE, Distribution, with_interval
+from procure.queue_time.evaluation import covered
 from procure.queue_time.features import BACKLOG
 from procure.queue_time.log import UNKNOWN, Outcomes, queue_jobs
-from procure.queue_time.metrics import covered
-from procure.queue_time.mixture import EVERY, HALF_LIFE, N_PRIOR, POWER, Mixture, combine
+from procure.queue_time.mixture import EVERY, HALF_LIFE, N_PRIOR, NAMES, POWER, PRIORS, Mixture, combine, stack
+from procure.queue_time.view import RECENT_KINDS, recent_columns
 from procure.schemas import JOB
 from procure.tables import check
 
@@ -241,7 +239,7 @@ def test_a_job_has_its_place_in_its_burst() -> None:
 
 def test_what_is_no_number_is_never_weighed() -> None:
     """A feature that is unknown or infinite leaves its experts with the quantiles of the training part."""
-    known = [recent.columns(kind) for kind in recent.KINDS]
+    known = [recent_columns(kind) for kind in RECENT_KINDS]
     features = pd.DataFrame({name: [np.nan, 1.0] for names in known for name in names})
     training = np.geomspace(1, 1e5, len(GRID))
     for bad in (np.nan, np.inf):

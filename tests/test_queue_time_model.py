@@ -13,15 +13,14 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.queue_time import metrics, rival, splits, store, training, trend
+from procure.queue_time import evaluation, store, trend
 from procure.queue_time.booster import fit_published
-from procure.queue_time.evaluation import evaluate
+from procure.queue_time.evaluation import Forecast, beats, evaluate
 from procure.queue_time.features import site_features
-from procure.queue_time.log import UNKNOWN, left_out, queue_jobs, wait_times
-from procure.queue_time.metrics import Forecast, beats
+from procure.queue_time.log import UNKNOWN, bursts, chronological, left_out, queue_jobs, random_split, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import Request, situation
-from procure.queue_time.training import continue_training, train
+from procure.queue_time.store import continue_training, train
 from procure.schemas import JOB
 from procure.tables import check
 
@@ -83,8 +82,8 @@ def test_of_a_large_log_the_last_jobs_are_learnt_from(monkeypatch) -> None:
     """Features of 10^7 jobs took more than 24 GB; the boosters learn from the last 100,000 anyway."""
     log = busy_site(900)
     log.loc[7, "end_time"] = log["submit_time"].iloc[-1]  # it runs all the time
-    monkeypatch.setattr(training, "MOST_JOBS", 300)
-    cut = training.last_jobs(log)
+    monkeypatch.setattr(store, "MOST_JOBS", 300)
+    cut = store.last_jobs(log)
     assert cut["job_id"].to_list() == ["7", *log["job_id"].iloc[-300:]] == ["7", *map(str, range(600, 900))]
     assert train(log, settings=QUICK).about["n_rows"] == cut["start_time"].notna().sum()
 
@@ -93,7 +92,7 @@ def test_the_published_confusion_matrix() -> None:
     """Recall is TP/(TP+FN), and the published counts give the published figures."""
     wait = np.repeat([0.0, 2.0, 0.0, 2.0], [107208, 1490, 3366, 33594])
     said = np.repeat([0.0, 0.0, 2.0, 2.0], [107208, 1490, 3366, 33594])
-    found = metrics.confusion(wait, said, 1.0)
+    found = evaluation.confusion(wait, said, 1.0)
     shown = [round(100 * found[name], 2) for name in ("accuracy", "precision", "recall", "f1")]
     assert shown == [96.67, 98.63, 96.96, 97.79]
 
@@ -101,11 +100,11 @@ def test_the_published_confusion_matrix() -> None:
 def test_splits_keep_their_promises(jobs: pd.DataFrame) -> None:
     """Bursts stay whole; a chronological model trains on what had started."""
     wait, submit = wait_times(jobs), jobs["submit_time"].to_numpy()
-    number = splits.bursts(jobs)
-    by_burst = splits.random_split(len(jobs), 0, number)
+    number = bursts(jobs)
+    by_burst = random_split(len(jobs), 0, number)
     assert not set(number[by_burst.train]) & set(number[by_burst.test])
     assert set(by_burst.train) | set(by_burst.test) == set(range(len(jobs)))
-    one = splits.chronological(submit, wait)
+    one = chronological(submit, wait)
     assert (submit[one.train] + wait[one.train] < submit[one.test].min()).all()
     assert len(one.test) == len(jobs) - int(0.8 * len(jobs))
 
@@ -268,12 +267,12 @@ def test_each_naive_rule_has_its_own_errors_of_the_time_before(jobs: pd.DataFram
     """A rule that says zero states the quantiles of the training rows' waits; no rule states one number alone."""
     found = evaluate(jobs.iloc[:400], ["chronological"], ["gbt"], k=2)
     split = found.splits["chronological"]
-    known = np.expm1(np.quantile(np.log1p(found.wait[split.train]), metrics.LEVELS))
+    known = np.expm1(np.quantile(np.log1p(found.wait[split.train]), evaluation.LEVELS))
     losses = {row["method"]: row["pinball"] for row in found.rows}
     for name in NAIVE:
         rows, one = found.forecasts["chronological", name]
         assert one.quantiles is not None and (np.diff(one.quantiles, axis=1) >= 0).all()
-        assert losses[name] == pytest.approx(metrics.pinball(found.wait[rows], one.quantiles).mean())
+        assert losses[name] == pytest.approx(evaluation.pinball(found.wait[rows], one.quantiles).mean())
     zero = found.forecasts["chronological", "zero"][1].quantiles
     assert zero is not None and zero[0] == pytest.approx(known) and zero[-1] == pytest.approx(known)
 
@@ -285,9 +284,9 @@ def test_the_rival_uses_nothing_that_comes_later() -> None:
     submit, wait = np.sort(rng.integers(0, 50_000, 300)).astype(float), rng.exponential(3000, 300)
     at = 200
     later = np.where(submit + wait >= submit[at], wait + 9000, wait)
-    one, other = (rival.average(said, submit, each, 0) for each in (wait, later))
-    np.testing.assert_array_equal(one[: at + rival.EVERY], other[: at + rival.EVERY])
-    assert (one[-rival.EVERY :] != other[-rival.EVERY :]).any() and (np.diff(one, axis=1) >= 0).all()
+    one, other = (evaluation.rival_average(said, submit, each, 0) for each in (wait, later))
+    np.testing.assert_array_equal(one[: at + evaluation._RENEWED], other[: at + evaluation._RENEWED])
+    assert (one[-evaluation._RENEWED :] != other[-evaluation._RENEWED :]).any() and (np.diff(one, axis=1) >= 0).all()
 
 
 def test_a_trend_of_noise_is_called_noise() -> None:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store
-from procure.queue_time.calibrate import GRID
-from procure.queue_time.distribution import LEAST, USUAL, Distribution
+from procure.queue_time.distribution import GRID, LEAST_LEFT, USUAL, Distribution
 from procure.queue_time.features import site_features
 from procure.queue_time.predict import Request, situation, widened
 from tests.test_queue_time_model import busy_model
@@ -128,7 +127,7 @@ def test_what_remains_is_the_rest_of_both_curves(seed: int, waited: float) -> No
         return (1 - USUAL) * first + USUAL * second
 
     gone = pooled(waited)
-    if gone < 1 - LEAST:
+    if gone < 1 - LEAST_LEFT:
         for place, level in enumerate(GRID[1:-1], 1):
             assert pooled(waited + left.curve[0, place]) == pytest.approx(gone + (1 - gone) * level, abs=0.01)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.simulator.kernel import kernel
-from procure.simulator.reference import by_reference
+from procure.simulator.seams import by_reference
 
 
 class Inner(NamedTuple):

@@ -13,8 +13,7 @@ from small_study import write_study
 
 from procure import simulate
 from procure.errors import ArgumentError, TableError
-from procure.simulator.backlog import N_MOMENTS, backlog
-from procure.simulator.metrics import Usage
+from procure.simulator.metrics import N_MOMENTS, Usage, backlog
 from procure.study import load_plan, load_study
 from procure.sweep import run_sweep
 from procure.sweep.store import read_results

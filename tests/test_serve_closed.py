@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from serve_cases import make_log, quick_model
 
-from procure.queue_time.calibrate import GRID
+from procure.queue_time.distribution import GRID
 from procure.queue_time.predict import Request
 from procure.serve.live import Snapshot
 from procure.serve.slurm import Closed, read_closed

@@ -26,8 +26,7 @@ from serve_cases import (
 )
 
 from procure.errors import TableError
-from procure.queue_time.evaluation import evaluate
-from procure.queue_time.metrics import brier, covered
+from procure.queue_time.evaluation import brier, covered, evaluate
 from procure.serve import slurm
 from procure.serve.collector import Collector, lock
 from procure.serve.live import Snapshot
@@ -64,7 +63,7 @@ def test_every_job_of_a_replay_is_forecast_once_and_settled(replayed: Place, log
 
 
 def test_the_record_is_what_the_metrics_say_of_the_same_rows(replayed: Place) -> None:
-    """Coverage, error and Brier score of the page equal `procure.queue_time.metrics` on the ledger's rows."""
+    """Coverage, error and Brier score of the page equal `procure.queue_time.evaluation` on the ledger's rows."""
     store = Store(replayed.database)
     [found] = record(store)
     rows = store.rows(

@@ -84,22 +84,6 @@ def test_plain_loop_equals_fast_lane():
         assert fast.metrics == plain.metrics
 
 
-REAL_DAYS = [("202104", "2021-05-04"), ("202103", "2021-03-16"), ("202104", "2021-04-30"), ("202105", "2021-06-02")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("month", "day"), REAL_DAYS)
-def test_fast_lane_equals_the_loop_on_a_real_day(shared_data, month, day):
-    """On a real day the fast lane gives the schedule of the loop with the policy's plain rule."""
-    log = import_log(shared_data(f"beocat_2021/all_jobs_{month}.csv.xz"), "csv", preset="beocat").jobs
-    jobs = slice_day(log, day, "America/Chicago")
-    parts = [(12, 64, 256_000, 0), (2, 24, 1_024_000, 0), (2, 64, 512_000, 8)]
-    nodes = pd.concat([node_table(n, cpus=c, mem_mb=m, gpus=g) for n, c, m, g in parts])
-    nodes["node_id"] = [f"n{i}" for i in range(len(nodes))]
-    fast, plain = (procure_run.simulate(jobs, nodes, "best-fit", fast_lane=lane).schedule for lane in (True, False))
-    pd.testing.assert_frame_equal(fast, plain)
-
-
 INDEPENDENT = [
     ("202104", "2021-05-04", (20, 2, 2), 12_765, 274.107403),
     ("202104", "2021-04-30", (40, 4, 3), 3_959, 236_301.061632),

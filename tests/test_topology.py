@@ -12,13 +12,19 @@ from policy_cases import few, node_table
 
 from procure.errors import TableError
 from procure.site.network import attach, parse_slurm_topology
-from procure.topology.compact import allocate_compact
-from procure.topology.fabric import empty_fabric, empty_grant, give_back, make_search, no_holders, take
+from procure.topology.fabric import (
+    allocate_compact,
+    allocate_tiers,
+    empty_fabric,
+    empty_grant,
+    give_back,
+    make_search,
+    no_holders,
+    take,
+)
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.topology.isolated import allocate_isolated
-from procure.topology.metrics import average_hops, hops_of_jobs, ideal_hops
-from procure.topology.tiers import allocate_tiers
-from procure.topology.verify import verify
+from procure.topology.verify import average_hops, hops_of_jobs, ideal_hops, verify
 
 pytestmark = pytest.mark.plain
 

@@ -16,7 +16,7 @@ from golden_set.base import Part, Place
 from golden_set.doors import ROOT, answer, published_schedule, ranking, schedule
 from golden_set.schedules import shown
 from golden_set.tables import LOGS
-from procure.coschedule.regret import regret
+from procure.coschedule.learner import regret
 from procure.text import plain
 from procure.workload import LogSettings
 from procure.workload.studies import system, workflows

@@ -35,7 +35,7 @@ _MODULES = {
 """What is imported of a package, where that is not its name."""
 _IN_PLACE_OF = {"xgboost-cpu": "xgboost", "xgboost": "xgboost-cpu"}
 """Packages that bring the same module: either will do."""
-_MAIN_JOB = ("simulator.batch", "simulator.fast_lane")
+_MAIN_JOB = ("simulator.fast_lane",)
 
 
 def doctor(

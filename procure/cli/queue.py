@@ -18,12 +18,12 @@ from rich.console import Console
 from procure.cli import common, lazy
 from procure.errors import TableError
 from procure.queue_time import answer as answers
-from procure.queue_time import evaluation, store, training
+from procure.queue_time import evaluation, store
 from procure.queue_time import predict as room
+from procure.queue_time.answer import age_of
 from procure.queue_time.evaluation import METHODS
-from procure.queue_time.explain import age_of
 from procure.queue_time.log import left_out
-from procure.queue_time.script import read_script
+from procure.queue_time.predict import read_script
 from procure.queue_time.state import HELD, live_state, read_state
 from procure.settings import LARGEST
 from procure.text import duration, nearest, roughly
@@ -74,7 +74,7 @@ def train(
         raise typer.BadParameter("a file is needed for the model", param_hint="--out")
     known = None if model is None else store.load(model)
     jobs = _read(log, settings, tz)
-    site = training.train(jobs) if known is None else training.continue_training(known, jobs, note=common.note)
+    site = store.train(jobs) if known is None else store.continue_training(known, jobs, note=common.note)
     store.save(site, out)
     n_rows, size = int(site.about["trained_rows"]), out.stat().st_size
     if output is common.Format.TABLE:

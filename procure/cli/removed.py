@@ -8,7 +8,7 @@ _COMMANDS = {
     "coschedule clean": "the kernel ends what a killed run had started",
     "coschedule example": f"{_LIBRARY}workload.studies.workflows",
     "coschedule measure": "set overhead and severity of the policy by what your own jobs lost together",
-    "coschedule regret": f"{_LIBRARY}coschedule.regret.regret",
+    "coschedule regret": f"{_LIBRARY}coschedule.learner.regret",
     "forecast next": f"{_LIBRARY}forecast_jobs",
     "forecast patterns": f"{_LIBRARY}find_patterns",
     "gantt": "procure simulate --gantt FILE",

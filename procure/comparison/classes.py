@@ -9,8 +9,7 @@ import pandas as pd
 
 from procure.run import Run
 from procure.schemas import as_logged
-from procure.simulator.class_waits import Groups, measure_groups
-from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
+from procure.simulator.metrics import METRIC_NAMES, Groups, Usage, as_record, measure, measure_groups
 from procure.workload.classes import class_of
 
 SIZE_EDGES = (1, 4, 16, 64, 256)

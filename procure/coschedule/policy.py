@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from procure.coschedule.contention import FORMS, IDLE, Contention
 from procure.coschedule.learner import MODES, N_METRICS, TRUST, make_learner
-from procure.coschedule.sharing import ABSENT, FIXED, IDLE_PRIORITY, Sharing, share, share_loop
+from procure.coschedule.sharing import ABSENT, FIXED, FORMS, IDLE, IDLE_PRIORITY, Contention, Sharing, share, share_loop
 from procure.policies.parameters import Facts, OneOf, Parameters
 from procure.settings import LARGEST, LAST_SEED
+from procure.simulator.arrays import filled
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.state import PACE_ONE, State, share_cpus
 
@@ -93,20 +93,14 @@ class Coschedule(Parameters):
             work_at=np.ascontiguousarray(work),
             speed_of_node=facts.speed_of_node,
             past=np.ones((n_users if self.progress == "past" else 0, PAST)),
-            n_past=np.zeros(n_users, np.int64),
-            work=np.zeros(n_jobs, np.int64),
-            done=np.zeros(n_jobs, np.int64),
-            since=np.zeros(n_jobs, np.int64),
-            pace=np.full(n_jobs, PACE_ONE, np.int64),
-            donor=np.full(n_jobs, ABSENT, np.int64),
-            level=np.zeros(n_jobs, np.int64),
+            **filled(n_users, n_past=0),
+            **filled(
+                n_jobs, work=0, done=0, since=0, pace=PACE_ONE, donor=ABSENT, level=0, owners=0, began=-1, shared=0
+            ),
+            **filled(len(state.node_list), guest_at=-1),
             context=np.zeros((n_jobs, N_METRICS + 1), np.int64),
             expected=np.zeros(n_jobs),
-            guest_at=np.full(len(state.node_list), -1, np.int64),
-            owners=np.zeros(n_jobs, np.int64),
             free=state.total_cpus.copy(),
-            began=np.full(n_jobs, -1, np.int64),
-            shared=np.zeros(n_jobs, np.int64),
             loss=np.zeros(1),
             predicted=np.zeros(len(quotas)),
             losses=np.zeros(len(quotas)),

@@ -1,6 +1,6 @@
 """Which jobs will come? Jobs that recur, how surely they come again, and a scheduler that reserves for them."""
 
-from procure.forecast.evaluation import evaluate
+from procure.forecast.forecasts import evaluate
 from procure.forecast.periods import Patterns, PatternSettings, find_patterns
 from procure.page.names import add_names
 

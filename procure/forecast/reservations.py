@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from procure.files.kernels import njit
-from procure.forecast.boosted import confidence_of
-from procure.forecast.confidence import make_forecasts
+from procure.forecast.confidence import confidence_of, make_forecasts
 from procure.forecast.periods import Patterns, PatternSettings, recurrences
 from procure.simulator.state import FAR, State
 

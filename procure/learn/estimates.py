@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from procure.learn.run_times import expected_before
+from procure.learn.features import expected_before
 from procure.learn.store import load
 from procure.policies.parameters import NOTHING, Parameters, PolicyFile
 from procure.simulator.drive import Policy

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.learn.features import expected_before
 from procure.learn.order import at_hand
-from procure.learn.run_times import expected_before
 from procure.learn.search import arrays_of, start_of_search
 from procure.learn.store import SEARCHED, TrainedPolicy
 from procure.learn.weeks import (

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from procure.learn.class_features import (
+from procure.learn.features import (
     AGE,
     FEATURES,
     JobClassStats,
+    expected_before,
     free_share,
     make_stats,
     note_end,
@@ -19,7 +20,6 @@ from procure.learn.class_features import (
     observe,
 )
 from procure.learn.published import make_agent
-from procure.learn.run_times import expected_before
 from procure.learn.store import PUBLISHED, TrainedPolicy, load
 from procure.learn.weeks import Period
 from procure.policies.easy import Easy
@@ -171,7 +171,7 @@ class LearnedPolicy(Easy):
 
 
 def make_order(state: State, trained: TrainedPolicy, prior: np.ndarray, patience: int = PATIENCE) -> LearnedOrder:
-    """Lay out the order of a trained policy for one run; the prior is of `procure.learn.run_times.expected_before`."""
+    """Lay out the order of a trained policy for one run; the prior is of `procure.learn.features.expected_before`."""
     class_of = numbered(state.shape, state.requested, state.user)
     weights = np.array(trained.arrays["weights"])
     weights[AGE] = min(weights[AGE], 0.0)

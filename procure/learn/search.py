@@ -15,9 +15,8 @@ import pandas as pd
 from pydantic import Field
 
 from procure.errors import ArgumentError, need
-from procure.learn.class_features import AGE, FEATURES, RECENT, REQUESTED
+from procure.learn.features import AGE, FEATURES, RECENT, REQUESTED, known_at
 from procure.learn.order import NAME, PLACE, at_hand
-from procure.learn.run_times import known_at
 from procure.learn.store import SEARCHED, TrainedPolicy
 from procure.learn.weeks import (
     P95,

@@ -12,9 +12,8 @@ import numpy as np
 
 from procure.errors import TableError
 from procure.files.archive import Archive, read_archive, write_archive
-from procure.learn.class_features import FEATURES, RUN_TIME
+from procure.learn.features import FEATURES, LEVELS, N_BINS, RUN_TIME, RunTimes
 from procure.learn.published import shapes as published_shapes
-from procure.learn.run_times import LEVELS, N_BINS, RunTimes
 from procure.policies.parameters import NOTHING
 
 SCHEMA = "procure-learned-policy/3"

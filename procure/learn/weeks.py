@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import Field
 
 from procure.errors import ArgumentError, TableError
-from procure.learn.run_times import RunTimes, expected_before, known_at
+from procure.learn.features import RunTimes, expected_before, known_at
 from procure.run import Prepared, prepare, prepare_checked, run_prepared
 from procure.settings import Count
 from procure.simulator.state import n_fitting_nodes

@@ -19,10 +19,9 @@ import pandas as pd
 from pydantic import Field, ValidationError
 
 from procure.errors import ArgumentError, TableError
-from procure.policies import plugins
-from procure.policies.entries import POLICIES, Entry
+from procure.policies import entries
+from procure.policies.entries import POLICIES, REMOVED, Entry
 from procure.policies.parameters import Facts, OneOf, Parameters, Seam
-from procure.policies.removed import REMOVED
 from procure.settings import complaint, problems, validate, validated
 from procure.simulator.drive import Policy, policy_name
 from procure.simulator.state import Options, State
@@ -36,7 +35,7 @@ ALL_OPTIONS: Mapping[str, Any] = MappingProxyType({"*": None})
 
 def names() -> list[str]:
     """Return the names of all policies: those of `procure.policies`, then those of rooms and installed packages."""
-    return [*POLICIES, *(name for name in plugins.offered(plugins.POLICIES) if name not in POLICIES)]
+    return [*POLICIES, *(name for name in entries.offered(entries.POLICY_GROUP) if name not in POLICIES)]
 
 
 def entry(name: str) -> Entry:
@@ -46,11 +45,11 @@ def entry(name: str) -> Entry:
     """
     if name in POLICIES:
         return POLICIES[name]
-    if name not in plugins.offered(plugins.POLICIES):
+    if name not in entries.offered(entries.POLICY_GROUP):
         raise TableError(f"policy {name!r} is not known; {nearest(name, names())}")
-    found = plugins.load(plugins.POLICIES, name, "policy")
+    found = entries.load(entries.POLICY_GROUP, name, "policy")
     if not isinstance(found, Entry):
-        (point, *_) = plugins.offered(plugins.POLICIES)[name]
+        (point, *_) = entries.offered(entries.POLICY_GROUP)[name]
         raise TableError(f"policy {name!r} of an installed package: {point.value} is no procure.policies.catalog.Entry")
     return found
 
@@ -81,13 +80,13 @@ def with_seams(model: type[Parameters], given: Mapping[str, Any]) -> type[Parame
     }
     if not kinds:
         return model
-    offers = plugins.offered(plugins.SEAMS)
+    offers = entries.offered(entries.SEAMS)
     chosen = [f"{kind.kind}.{given.get(key, model.model_fields[key].default)}" for key, kind in kinds.items()]
     wanted = [name for name in dict.fromkeys(chosen) if name in offers]
-    mixins = [_as_parameters(name, plugins.load(plugins.SEAMS, name, "the seam")) for name in wanted]
+    mixins = [_as_parameters(name, entries.load(entries.SEAMS, name, "the seam")) for name in wanted]
     known = set().union(model.model_fields, *(mixin.model_fields for mixin in mixins))
     if not given.keys() <= known:
-        mixins += [plugins.load(plugins.SEAMS, name, "the option") for name in offers if "." not in name]
+        mixins += [entries.load(entries.SEAMS, name, "the option") for name in offers if "." not in name]
     return _combined(model, *mixins)
 
 

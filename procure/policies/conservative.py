@@ -177,8 +177,11 @@ def _follow_in_pool(state, own, anew, early):
         take(plan.profile, now, state.expected_end[job], -state.n_nodes[job])
     if early > now:
         _move_forward(state, own, early)
-    if not own.by_queue:
-        _plan_in_order(state, own)
+    if not own.by_queue:  # a start for the jobs that have none, in the order, as on nodes
+        n = lay_out(state, own.order, True, plan.jobs, plan.scores)
+        for i in range(n):
+            if plan.start[plan.jobs[i]] < 0:
+                _promise(state, own, plan.jobs[i])
         return
     job = first_since(state, notes[N_PLANNED])
     while job != state.submit.size:
@@ -190,16 +193,6 @@ def _follow_in_pool(state, own, anew, early):
 def _promise(state, own, job):
     """Promise a job the earliest start that delays no other promise."""
     promise(state, own.plan, job, earliest(state, own.plan, job, 2 * FAR, 2 * FAR))
-
-
-@inlined
-def _plan_in_order(state, own):
-    """Promise a start to the jobs that have none, in the order, as on nodes."""
-    plan = own.plan
-    n = lay_out(state, own.order, True, plan.jobs, plan.scores)
-    for i in range(n):
-        if plan.start[plan.jobs[i]] < 0:
-            _promise(state, own, plan.jobs[i])
 
 
 @part

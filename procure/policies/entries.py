@@ -1,10 +1,88 @@
-"""What the catalog keeps of a policy, and the policies of `procure.policies` itself."""
+"""The policies by name, what the catalog keeps of one, and what installed packages offer through entry points."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from procure.errors import TableError
+
+POLICY_GROUP = "procure.policies"
+"""The group of whole policies; each entry point names a `procure.policies.entries.Entry`."""
+SEAMS = "procure.seams"
+"""The group of further orders, hold-backs, places and options of composed policies.
+
+``order.NAME``, ``hold.NAME`` and ``place.NAME`` each name a class of the seam (`procure.simulator.seams`), made by its
+``make(state)`` if it has one; or, with parameters, a subclass of `procure.policies.parameters.Parameters` that makes
+one and becomes a base of the policy's parameters where the name is chosen. A name without a dot is such a subclass that
+any composed policy takes on where one of its parameters is given.
+"""
+ACCOUNTS = "procure.accounts"
+"""The group of accounts of why jobs waited; ``log`` names an object like `procure.account.entries.LogAccount`."""
+_OWN = "procure."
+
+
+@functools.cache
+def offered(group: str) -> dict[str, list[EntryPoint]]:
+    """Return the entry points of a group by name, sorted; what procure itself offers is not offered by others."""
+    by_name: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=group):
+        by_name.setdefault(point.name, []).append(point)
+    return {
+        name: [point for point in points if point.value.startswith(_OWN)] or points
+        for name, points in sorted(by_name.items())
+    }
+
+
+def load(group: str, name: str, what: str) -> Any:
+    """Load what is offered under a name.
+
+    Parameters
+    ----------
+    what
+        What to call it in an error, such as "policy".
+
+    Raises
+    ------
+    TableError
+        Several packages offer the name, or it cannot be imported.
+    """
+    points = offered(group)[name]
+    values = sorted({point.value for point in points})
+    if len(values) > 1:
+        raise TableError(f"{what} {name!r} is offered by several packages: {', '.join(values)}")
+    try:
+        return points[0].load()
+    except Exception as error:  # whatever another package does when it is imported
+        raise TableError(
+            f"{what} {name!r} of an installed package cannot be loaded from {values[0]}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+REMOVED = {
+    "as-logged": "its learned holds told 2 to 8 % of the waiting of later jobs; rules has what a fit keeps",
+    **dict.fromkeys(("conservative:quantile", "easy:quantile"), "estimates are means of the history; leave it out"),
+    **dict.fromkeys(
+        [f"{policy}:owners" for policy in ("first-fit", "fcfs", "easy", "conservative")],
+        "say whose nodes are whose by the partitions of --site, as Slurm does",
+    ),
+    "forecast:control": "exact and shuffled forecasts were controls of a measurement; leave it out",
+    "forecast:tz": "days are counted from the first submission, within the tolerance; leave it out",
+    "forecast:seed": "nothing is shuffled any more; leave it out",
+    "learned:ahead": "looking ahead made no wait shorter; leave it out",
+    **{
+        f"{policy}:{key}": "no job is slowed; `procure topology worth` says from which cost isolation pays"
+        for policy in ("any", "compact", "closest", "window", "easy", "fcfs", "conservative")
+        for key in ("slowdown", "exponent")
+    },
+    "window:solve_time_per_job": "give the usual time of the solver as solve_time",
+    "learned:every": "looking ahead made no wait shorter; leave it out",
+}
+"""By ``POLICY:PARAMETER``."""
 
 
 class Entry(NamedTuple):
@@ -14,7 +92,7 @@ class Entry(NamedTuple):
     the policy's parameters and makes the policy of a run; ``preset`` are parameters that the name
     stands for and that cannot be set. ``multi_node`` says whether it places jobs of several nodes,
     ``compiled`` whether it runs without Python, ``batched`` whether, with default parameters, a kernel
-    of its own simulates many packages in milliseconds each (`procure.simulator.batch`).
+    of its own simulates many packages in milliseconds each (`procure.simulator.fast_lane`).
     """
 
     target: str
@@ -26,7 +104,7 @@ class Entry(NamedTuple):
 
 
 def _queue(kind: str, order: str, summary: str) -> Entry:
-    return Entry(f"procure.policies.queue:{kind}", summary, True, True, preset={"order": order})
+    return Entry(f"procure.policies.scheduler:{kind}", summary, True, True, preset={"order": order})
 
 
 def _easy(summary: str, **preset: Any) -> Entry:

@@ -22,7 +22,7 @@ from procure.policies.order import is_queue_order
 from procure.simulator.arrays import filled, numbered
 from procure.simulator.drive import specialised
 from procure.simulator.kernel import inlined, kernel, part
-from procure.simulator.reference import by_reference
+from procure.simulator.seams import by_reference
 from procure.simulator.state import State
 from procure.simulator.tasks import units_in
 from procure.simulator.usable import EVERY, count_units
@@ -254,16 +254,10 @@ def follow_queue(state, lines):
             _join(state, lines, job)
             job = state.previous_waiting[job]
         counters[N_SEEN] = state.n_submitted[0]
-    if counters[N_JOINED] != state.n_waiting[0]:
-        _drop_started(state, lines)
-
-
-@inlined
-def _drop_started(state, lines):
-    """Take out the jobs that somebody else has started."""
-    for job in range(state.n_submitted[0]):
-        if state.start[job] >= 0 and lines.least[lines.leaf_of[job]] != NEVER:
-            _quit(state, lines, job)
+    if counters[N_JOINED] != state.n_waiting[0]:  # somebody else has started jobs
+        for job in range(state.n_submitted[0]):
+            if state.start[job] >= 0 and lines.least[lines.leaf_of[job]] != NEVER:
+                _quit(state, lines, job)
 
 
 @part

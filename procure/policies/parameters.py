@@ -14,8 +14,8 @@ import pandas as pd
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
+from procure.policies.entries import SEAMS, offered
 from procure.policies.names import FITS, NOBODY, ORDERS
-from procure.policies.plugins import SEAMS, offered
 from procure.settings import Settings
 from procure.simulator.drive import Policy
 from procure.simulator.state import Options, State

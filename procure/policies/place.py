@@ -11,12 +11,12 @@ from procure.policies.lines import holds_line
 from procure.policies.names import BEST, FIRST, FITS
 from procure.policies.spread import LAST, lay_out_units, margin, most_first, sort_by, spread, units_sought
 from procure.simulator.kernel import part
-from procure.simulator.pools import enough_gpus
 from procure.simulator.seams import place as seam
 from procure.simulator.state import FAR
 from procure.simulator.tasks import (
     answer_units,
     binds,
+    enough_gpus,
     fill,
     lay_units,
     may_spread,

@@ -6,8 +6,7 @@ import numpy as np
 
 from procure.policies.names import BEST, FIRST
 from procure.simulator.kernel import part
-from procure.simulator.pools import POOL_BITS
-from procure.simulator.tasks import amounts, fill, units_in, units_on
+from procure.simulator.tasks import POOL_BITS, amounts, fill, units_in, units_on
 from procure.simulator.usable import EVERY, lay_candidates
 
 LAST = -1

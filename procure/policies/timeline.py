@@ -13,13 +13,13 @@ import numpy as np
 from procure.policies.names import FIRST
 from procure.policies.spread import spread
 from procure.simulator.kernel import part
-from procure.simulator.pools import enough_gpus
 from procure.simulator.state import FAR, NEVER
 from procure.simulator.tasks import (
     amounts,
     answer_nodes,
     answer_units,
     binds,
+    enough_gpus,
     lay_units,
     n_held,
     spreads,

@@ -1,4 +1,10 @@
-"""Train and evaluate every method on the same splits, with naive baselines."""
+"""Train and evaluate every method on the same splits, with naive baselines and a rival that fits on a page.
+
+What stays in our model is to be ahead of the rival on every log. Two boosters of five quantiles, of the wait and of its
+square root, the quantiles of the partition's last week and the last like job with the quantiles of its errors are
+averaged, each by its pinball loss of late to the minus eighth. Each level of the average is then moved by the quantile
+of its own errors of late (rolling conformal).
+"""
 
 from __future__ import annotations
 
@@ -9,17 +15,185 @@ import numpy as np
 import pandas as pd
 
 from procure.progress import silent
-from procure.queue_time import rival
+from procure.queue_time.booster import MAX_BIN, Published, fit_plain
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.experts import guess
-from procure.queue_time.features import site_features
-from procure.queue_time.log import Outcomes, queue_jobs, wait_times
-from procure.queue_time.metrics import HOURS, LEVELS, Forecast, beats, judge
-from procure.queue_time.mixture import Stated
+from procure.queue_time.features import BACKLOG, site_features
+from procure.queue_time.log import Outcomes, Split, bursts, chronological, queue_jobs, random_split, wait_times
+from procure.queue_time.mixture import Stated, guess
 from procure.queue_time.model import QueueTimeModel, Settings
-from procure.queue_time.published import Published
-from procure.queue_time.splits import Split, bursts, chronological, random_split
+from procure.queue_time.view import RECENT_LEVELS, RECENT_PREFIX, recent_columns
 from procure.text import counted, duration
+
+LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+"""The quantiles over which the pinball loss is averaged."""
+HOURS = (1, 4, 8, 12)
+"""The deadlines that are shown beside the mean wait, in hours."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The predictions of a method for some jobs.
+
+    ``point`` is (n,) seconds; ``quantiles`` (n, 5) at `LEVELS`, ``interval`` (n, 2) the ends of the one of nine in ten
+    and ``chances`` by deadline in seconds, (n,) probabilities of a start by then, all None for a point method;
+    ``about`` is added to its rows.
+    """
+
+    point: np.ndarray
+    quantiles: np.ndarray | None = None
+    interval: np.ndarray | None = None
+    chances: dict[float, np.ndarray] | None = None
+    about: dict[str, int] = field(default_factory=dict)
+
+
+def pinball(wait: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """Average the pinball loss over `LEVELS`, (n,) seconds."""
+    over = wait[:, None] - quantiles
+    return np.asarray(np.maximum(LEVELS * over, (LEVELS - 1) * over).mean(axis=1))
+
+
+def by_burst(value: np.ndarray, burst: np.ndarray) -> np.ndarray:
+    """Return the mean of values (n,) over the rows of each burst, in the order of their numbers."""
+    _, number, size = np.unique(burst, return_inverse=True, return_counts=True)
+    return np.asarray(np.bincount(number, value) / size)
+
+
+def within_2x(wait: np.ndarray, point: np.ndarray) -> float:
+    """Return the share with max(predicted, 1 s) / max(wait, 1 s) in [1/2, 2]."""
+    ratio = np.maximum(point, 1) / np.maximum(wait, 1)
+    return float(((ratio >= 0.5) & (ratio <= 2)).mean())
+
+
+def covered(wait: np.ndarray, interval: np.ndarray) -> np.ndarray:
+    """Return which waits lie in the 90 % interval (n, 2), whose ends are rounded outward to whole seconds."""
+    return (wait >= np.floor(interval[:, 0])) & (wait <= np.ceil(interval[:, 1]))
+
+
+def confusion(wait: np.ndarray, point: np.ndarray, deadline: float) -> dict[str, float]:
+    """Judge a deadline: positive = starts by it. Recall is TP/(TP+FN); a ratio over nothing is NaN."""
+    predicted, happened = point <= deadline, wait <= deadline
+    tp, fp = int((predicted & happened).sum()), int((predicted & ~happened).sum())
+    fn, tn = int((~predicted & happened).sum()), int((~predicted & ~happened).sum())
+
+    def ratio(part: float, whole: float) -> float:
+        return part / whole if whole else float("nan")
+
+    return {"tp": tp, "fp": fp, "fn": fn, "tn": tn} | {
+        "accuracy": ratio(tp + tn, len(wait)),
+        "precision": ratio(tp, tp + fp),
+        "recall": ratio(tp, tp + fn),
+        "f1": ratio(2 * tp, 2 * tp + fp + fn),
+    }
+
+
+def brier(chance: np.ndarray, happened: np.ndarray) -> float:
+    """Return the mean squared difference of chance and outcome."""
+    return float(np.mean((chance - happened) ** 2))
+
+
+def _quantiles(forecast: Forecast) -> np.ndarray:
+    """Return a forecast's quantiles at `LEVELS`; a number without known errors is stated at each."""
+    return np.repeat(forecast.point[:, None], len(LEVELS), 1) if forecast.quantiles is None else forecast.quantiles
+
+
+def beats(wait: np.ndarray, one: Forecast, other: Forecast, burst: np.ndarray) -> float:
+    """Return in which share of 500 draws of as many bursts, with replacement, a forecast has less pinball loss."""
+    loss = pinball(wait, _quantiles(one)) - pinball(wait, _quantiles(other))
+    sums = np.bincount(np.unique(burst, return_inverse=True)[1], loss)
+    rng = np.random.default_rng(0)
+    return float(np.mean([rng.choice(sums, len(sums)).sum() < 0 for _ in range(500)]))
+
+
+def judge(
+    wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], base: np.ndarray, burst: np.ndarray | None = None
+) -> list[dict]:
+    """Measure a forecast of waits (n,): one row per deadline, s by label.
+
+    ``base`` are the training rows' waits, whose share by each deadline is the base rate's chance; ``burst`` (n,) is the
+    number of each job's burst, without which each job is one.
+    """
+    point = forecast.point
+    quantiles, interval = _quantiles(forecast), forecast.interval
+    error = np.abs(point - wait)
+    inside = None if interval is None else covered(wait, interval)
+    burst = np.arange(len(wait)) if burst is None else burst
+    common = {
+        "mae": float(error.mean()),
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "within_2x": within_2x(wait, point),
+        "pinball": float(pinball(wait, quantiles).mean()),
+        "coverage_90": None if inside is None else float(inside.mean()),
+        "coverage_90_by_burst": None if inside is None else float(by_burst(inside, burst).mean()),
+        "median_width_90": None if interval is None else float(np.median(interval[:, 1] - interval[:, 0])),
+    }
+    rows = []
+    for label, deadline in deadlines.items():
+        did = wait <= deadline
+        matrix = confusion(wait, point, deadline)
+        chance = (forecast.chances or {}).get(deadline)
+        rows.append(
+            {"deadline_label": label, "deadline": deadline}
+            | common
+            | {
+                "deadline_accuracy": matrix.pop("accuracy"),
+                "majority_accuracy": float(max(did.mean(), 1 - did.mean())),
+                "brier": None if chance is None else brier(chance, did),
+                "brier_base": brier(np.full(len(wait), (base <= deadline).mean()), did),
+            }
+            | matrix
+        )
+    return rows
+
+
+WINDOW, _RENEWED, _POWER = 500, 50, 8
+"""Known waits that are looked at, jobs after which they are looked at anew, and the power of the loss."""
+SHRINK = 100
+"""The known waits that speak for a level as it is."""
+_WEEK = [recent_columns("week")[int(np.searchsorted(RECENT_LEVELS, level))] for level in LEVELS]
+
+
+def rival_views(
+    features: pd.DataFrame, wait: np.ndarray, fitted: np.ndarray, asked: np.ndarray, seed: int
+) -> np.ndarray:
+    """Return what each of four views says of rows, fitted on others: (n, 4, 5) quantiles at `LEVELS`, s."""
+    own = [name for name in features.columns if not name.startswith(RECENT_PREFIX) and name != BACKLOG]
+    matrix, known, rows = features[own].to_numpy(dtype=np.float32), wait[fitted], features.iloc[asked]
+    seconds, roots = (
+        fit_plain(matrix[fitted], target, seed, LEVELS, max_bin=MAX_BIN) for target in (known, np.sqrt(known))
+    )
+    week = np.expm1(rows[_WEEK].to_numpy(dtype=float))
+    last, before = (guess(features.iloc[at], "last_like", float(np.median(known))) for at in (asked, fitted))
+    errors = np.quantile(np.log1p(known) - np.log1p(before), LEVELS)
+    found = [
+        seconds.predict(matrix[asked]),
+        np.maximum(roots.predict(matrix[asked]), 0) ** 2,
+        np.where(np.isnan(week), np.quantile(known, LEVELS), week),
+        np.expm1(np.log1p(last)[:, None] + errors),
+    ]
+    return np.maximum(np.sort(np.stack(found, axis=1), axis=2), 0.0)
+
+
+def rival_average(said: np.ndarray, submit: np.ndarray, wait: np.ndarray, first: int) -> np.ndarray:
+    """Average views (n, 4, 5) of jobs in the order of submission, and correct the levels; return those from ``first``.
+
+    A wait, s, counts from its job's start on; those of the jobs before ``first`` are known when that one comes.
+    """
+    mixed, stated = np.empty((len(said), len(LEVELS))), np.empty((len(said), len(LEVELS)))
+    over = wait[:, None, None] - said
+    loss = np.maximum(LEVELS * over, (LEVELS - 1) * over).mean(axis=2)
+    for begin in range(0, len(said), _RENEWED):
+        rows = slice(begin, begin + _RENEWED)
+        known = np.flatnonzero(submit[:begin] + wait[:begin] < submit[begin])[-WINDOW:]
+        cost = loss[known].mean(axis=0) if len(known) else np.ones(said.shape[1])
+        weight = (np.maximum(cost, 1e-9) / max(cost.min(), 1e-9)) ** -_POWER
+        mixed[rows] = np.tensordot(said[rows], weight / weight.sum(), (1, 0))
+        shift = np.zeros(len(LEVELS))
+        if len(known):
+            off = np.log1p(wait[known])[:, None] - np.log1p(mixed[known])
+            shift = np.diag(np.quantile(off, LEVELS, axis=0)) * len(known) / (len(known) + SHRINK)
+        stated[rows] = np.sort(np.expm1(np.log1p(mixed[rows]) + shift), axis=1)
+    return np.maximum(stated[first:], 0.0)
+
 
 METHODS = ("procure", "kmeans-gbt", "gbt", "rival")
 """What `evaluate` compares: ours, the published ones, and the simplest that comes close to ours."""
@@ -167,17 +341,17 @@ def _naive(found: Evaluation, split: Split) -> dict[str, Forecast]:
 
 
 def _rival(found: Evaluation, split: Split, seed: int) -> Forecast:
-    """Return what `rival` says, which looks at waits before the cut alone where the split is drawn."""
+    """Return what the rival says, which looks at waits before the cut alone where the split is drawn."""
     submit = found.jobs["submit_time"].to_numpy(dtype=float)
     order = np.random.default_rng(0).permutation(split.train)
     if split.cut is not None:
         order = split.train[np.argsort(submit[split.train], kind="stable")]
     early, late = np.split(order, [round((1 - HELD_BACK) * len(order))])
     pairs = ((early, late), (split.train, split.test))
-    said = [rival.views(found.features, found.wait, fitted, asked, seed) for fitted, asked in pairs]
+    said = [rival_views(found.features, found.wait, fitted, asked, seed) for fitted, asked in pairs]
     rows = np.concatenate([late, split.test])
     moment = submit[rows] if split.cut is not None else np.where(np.arange(len(rows)) < len(late), -np.inf, 0.0)
-    five = rival.average(np.concatenate(said), moment, found.wait[rows], len(late))
+    five = rival_average(np.concatenate(said), moment, found.wait[rows], len(late))
     return Forecast(five[:, 2], five, five[:, [0, -1]])
 
 

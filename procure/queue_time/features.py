@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.queue_time import recent
 from procure.queue_time.log import Log, read_jobs
-from procure.queue_time.view import DAY, HOUR, LEVEL, View
+from procure.queue_time.view import DAY, HOUR, LEVEL, RECENT_KINDS, View, recent_columns
 
 PUBLISHED = ["cpus_in_use", "mem_in_use", "queue_depth", "cpus", "mem_mb", "minutes", "owns_resources"]
 """The published features; memory in MB, the request in minutes."""
@@ -157,8 +156,8 @@ def _drains() -> Iterator[Feature]:
 
 
 def _recent_quantiles() -> Iterator[Feature]:
-    for kind in recent.KINDS:
-        for place, name in enumerate(recent.columns(kind)):
+    for kind in RECENT_KINDS:
+        for place, name in enumerate(recent_columns(kind)):
             yield Feature(name, lambda v, kind, place: v.quantiles(kind)[:, place], (kind, place))
 
 

@@ -1,4 +1,4 @@
-"""A job table as arrays in submission order, with the times at which each job leaves the queue and ends."""
+"""A job table as arrays in submission order, with when each job leaves the queue and ends; and how it is split."""
 
 from __future__ import annotations
 
@@ -11,10 +11,65 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.events import NEVER
-from procure.queue_time.splits import bursts
 from procure.text import counted
+from procure.workload import scale
 
+BURST_GAP = 3600
+"""Submissions no more than this many seconds apart are one burst."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows by position: ``train`` and ``test``; ``cut`` is the moment of training, None for a random split."""
+
+    name: str
+    train: np.ndarray
+    test: np.ndarray
+    cut: int | None = None
+
+
+def bursts(jobs: pd.DataFrame) -> np.ndarray:
+    """Number the bursts: runs of submissions no more than `BURST_GAP` apart by one user, or where the log names none,
+    of jobs with the same request and limit; see `procure.workload.scale.bursts`.
+    """
+    return scale.bursts(jobs, BURST_GAP + 1)
+
+
+def random_split(n: int, seed: int, group: np.ndarray | None = None) -> Split:
+    """Draw a fifth as test part at random; rows of one group stay together."""
+    rng = np.random.default_rng(seed)
+    if group is None:
+        test = np.zeros(n, bool)
+        test[rng.permutation(n)[: round(0.2 * n)]] = True
+        return Split("random", np.flatnonzero(~test), np.flatnonzero(test))
+    names, code, counts = np.unique(group, return_inverse=True, return_counts=True)
+    order = rng.permutation(len(names))
+    chosen = np.zeros(len(names), bool)
+    chosen[order[np.cumsum(counts[order]) <= 0.2 * n]] = True
+    test = chosen[code]
+    return Split("random-bursts", np.flatnonzero(~test), np.flatnonzero(test))
+
+
+def chronological(submit: np.ndarray, wait: np.ndarray, cut: int | None = None) -> Split:
+    """Test the last fifth by submission, or all from ``cut`` on; train on jobs that had started before that."""
+    order = np.argsort(submit, kind="stable")
+    if cut is None:
+        first = int(len(order) * 0.8)
+        test, cut = order[first:], int(submit[order[min(first, len(order) - 1)]])
+        before = order[:first]
+    else:
+        test, before = order[submit[order] >= cut], order[submit[order] < cut]
+    train = before[submit[before] + wait[before] < cut]
+    if len(train) < 20 or len(test) == 0:
+        raise TableError(
+            f"the split leaves {len(train)} jobs that had started by its cut to train on and {len(test)} to "
+            "test; at least 20 and 1 are needed: give a longer log or another cut"
+        )
+    return Split("chronological", train, test, cut)
+
+
+NEVER = np.int64(2**40)
+"""A time after every other, in seconds since the log's first submission."""
 LOOK_BACK, LOOK_SPAN = 20_000, 7 * 86_400
 """Jobs, and seconds, before a submission: what is older than both is not looked at as the last wait or job before."""
 

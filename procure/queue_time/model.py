@@ -3,7 +3,7 @@
 One booster learns quantiles of the wait in seconds, another the chance of a start by a deadline, with the deadline as
 a feature that may only raise it: its answer at zero is the hurdle of jobs that start at once. Their mean on a log scale
 is the boosters' common curve. What is stated is the online mixture of it and of experts that need little or no training
-(`experts`, `mixture`).
+(`mixture`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ import pandas as pd
 
 from procure.progress import step
 from procure.queue_time.booster import MAX_BIN, Booster, fit_chances, fit_plain
-from procure.queue_time.calibrate import GRID
-from procure.queue_time.distribution import Distribution
-from procure.queue_time.experts import NAMES, broad, stack
+from procure.queue_time.distribution import GRID, Distribution
 from procure.queue_time.features import BACKLOG, picked
 from procure.queue_time.log import UNKNOWN, Outcomes
-from procure.queue_time.mixture import Mixture, last_looks
-from procure.queue_time.recent import PREFIX
+from procure.queue_time.mixture import NAMES, Mixture, broad, last_looks, stack
+from procure.queue_time.view import RECENT_PREFIX
 
 AGAIN, LEAST_AGAIN = 5000, 100
 """The last waits from which a median is trained again, and the fewest."""
@@ -61,7 +59,7 @@ class QueueTimeModel:
 
     ``boosters`` by name are ``seconds`` of quantiles, ``chance`` of a start by a deadline, and ``again``, the median
     that is trained again as waits become known; ``again_until`` is the start of the last one that it has learnt from;
-    ``usual`` the training waits' quantiles at `calibrate.GRID`; ``most_waiting`` the most of each of `DEPTHS` before a
+    ``usual`` the training waits' quantiles at `GRID`; ``most_waiting`` the most of each of `DEPTHS` before a
     training job.
     """
 
@@ -102,7 +100,7 @@ class QueueTimeModel:
         ``features`` (n, m) are NaN where unknown; the same columns are asked for when predicting.
         """
         varies = features.max() > features.min()
-        own = [name for name in features.columns if not name.startswith(PREFIX) and name != BACKLOG]
+        own = [name for name in features.columns if not name.startswith(RECENT_PREFIX) and name != BACKLOG]
         self.names = [name for name in own if varies[name]] or own
         order = np.argsort(submit, kind="stable")[-self.settings.max_rows :]
         features, wait = features.iloc[order], wait[order]
@@ -178,7 +176,7 @@ class QueueTimeModel:
         return picked(features, self.names).astype(np.float32)
 
     def curve(self, features: pd.DataFrame) -> np.ndarray:
-        """Return each row's wait in seconds at the levels `calibrate.GRID` as the boosters together state it."""
+        """Return each row's wait in seconds at the levels `distribution.GRID` as the boosters together state it."""
         matrix, n = self.matrix(features), len(features)
         chance = np.column_stack([self._chances(matrix), np.ones(n)])
         edges = np.append(np.log1p(self.deadlines), self.top)
@@ -204,7 +202,7 @@ class QueueTimeModel:
         return float(np.log1p(self.usual[-1]))
 
     def experts(self, features: pd.DataFrame, again: np.ndarray | None = None) -> np.ndarray:
-        """Return what each expert says of each row, (n, len(experts.NAMES), len(GRID)), as log(1 + seconds).
+        """Return what each expert says of each row, (n, len(mixture.NAMES), len(GRID)), as log(1 + seconds).
 
         ``again`` (n,) is what `again` said in its time, s.
         """

@@ -13,7 +13,7 @@ from procure.comparison.waits import compare_pairs, is_near, waits_of
 from procure.errors import TableError
 from procure.files import code_digest, keep_array
 from procure.packages.nodes import package_nodes
-from procure.policies import catalog, plugins
+from procure.policies import catalog, entries
 from procure.policies.parameters import NOTHING
 from procure.progress import track
 from procure.run import simulate
@@ -125,7 +125,7 @@ def starts_known(jobs: pd.DataFrame) -> bool:
 
 def log_account() -> Any:
     """Return what accounts for the waiting in a log, see `procure.account.entries.LogAccount`."""
-    return plugins.load(plugins.ACCOUNTS, "log", "account")
+    return entries.load(entries.ACCOUNTS, "log", "account")
 
 
 def _replay(

@@ -18,7 +18,7 @@ from procure.recommender.rule_costs import BestOfBudget, best_of_budget, shape_n
 from procure.recommender.values import Criteria
 from procure.reports.bill import order_usd
 from procure.schemas import CLASSES, COST_ITEMS, as_logged
-from procure.simulator.class_waits import LONG_WAIT
+from procure.simulator.metrics import LONG_WAIT
 from procure.study.rules import unlisted
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed

@@ -23,8 +23,7 @@ from procure.errors import TableError, where
 from procure.files import whole_file
 from procure.queue_time import store as files
 from procure.queue_time.log import queue_jobs
-from procure.queue_time.store import SiteModel, recent
-from procure.queue_time.training import continue_training, train
+from procure.queue_time.store import SiteModel, continue_training, recent, train
 from procure.serve.settings import LEAST_BETWEEN, Place, read_service
 from procure.serve.slurm import Closed, Queue, Slurm, is_due
 from procure.serve.store import JOB_COLUMNS, Store, forecasts, job_table, usable, why

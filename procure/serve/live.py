@@ -21,11 +21,10 @@ from starlette.exceptions import HTTPException
 
 from procure.errors import TableError, where
 from procure.queue_time import store as files
-from procure.queue_time.answer import forecasts
+from procure.queue_time.answer import because, forecasts
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.explain import because
+from procure.queue_time.evaluation import LEVELS
 from procure.queue_time.log import read_jobs
-from procure.queue_time.metrics import LEVELS
 from procure.queue_time.predict import Request, check_request, pending_waits
 from procure.queue_time.store import SiteModel
 from procure.serve.settings import Place

@@ -16,7 +16,7 @@ import pandas as pd
 from pydantic import BaseModel
 
 from procure.errors import TableError
-from procure.queue_time.calibrate import GRID
+from procure.queue_time.distribution import GRID
 from procure.queue_time.predict import Request
 from procure.queue_time.state import FIELDS, parse_state
 from procure.serve.settings import Place

@@ -15,8 +15,8 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.experts import guess
 from procure.queue_time.features import site_features
+from procure.queue_time.mixture import guess
 from procure.queue_time.predict import Request
 from procure.queue_time.store import SiteModel
 from procure.serve.slurm import Closed
@@ -228,7 +228,7 @@ def forecasts(site: SiteModel, table: pd.DataFrame, late: pd.Series, issued: int
     """Forecast the waits of jobs as of their submission: `procure.serve.store.FORECAST_COLUMNS`, as issued now, Unix s.
 
     ``late`` says of the jobs asked about, by their row of the table, whether they were seen too late to be judged. The
-    ends of intervals are rounded outward to whole seconds, as `procure.queue_time.metrics.covered` judges them.
+    ends of intervals are rounded outward to whole seconds, as `procure.queue_time.evaluation.covered` judges them.
     """
     about, features = table.loc[late.index], site_features(table, site.seen, late.index.to_numpy())
     asked = [(Request.of(job), int(job.submit_time)) for job in about.itertuples(index=False)]

@@ -20,8 +20,8 @@ from procure.errors import TableError
 from procure.files.kernels import njit
 from procure.progress import step
 from procure.simulator.kernel import kernel
-from procure.simulator.pace import change_paces
-from procure.simulator.reference import by_reference, source_of
+from procure.simulator.running import change_paces
+from procure.simulator.seams import by_reference, source_of
 from procure.simulator.state import WAIT, State, World
 from procure.simulator.steps import (
     NOT_RUNNING,
@@ -50,7 +50,7 @@ class CompiledPolicy:
     decide: Callable
     """``decide(state, own) -> (job, nodes)``, compiled; or only the job, whose nodes then stand in ``chosen``."""
     loop: Callable
-    """``loop(world, state, own)``, compiled: `drive.loop` with ``decide`` (`procure.policies.queue` shows it)."""
+    """``loop(world, state, own)``, compiled: `drive.loop` with ``decide`` (`procure.policies.scheduler` shows it)."""
     own: tuple
     """A named tuple of the policy's parameters, as numbers, and of the arrays that it keeps during the run."""
     columns: Callable[[], dict[str, list]] | None = None

@@ -1,16 +1,86 @@
-"""What a run is measured by: one compiled pass over its start and end times."""
+"""What a run is measured by, in compiled passes over its start and end times: waits, use, backlog, classes of jobs."""
 
 from __future__ import annotations
 
 import math
 from collections import namedtuple
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from procure.files.kernels import njit
-from procure.schemas import METRICS
-from procure.simulator.backlog import backlog
+from procure.schemas import CLASS_FIGURES, CLASSES, METRICS
+from procure.simulator.kernel import part
+
+N_MOMENTS = 300
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def shares_of(usage, capacity):
+    """Return the largest share of the system's CPUs, memory or GPUs that each job keeps busy, float64[n_jobs].
+
+    One resource after the other: asked for job by job, the shares took as long as all other metrics together.
+    """
+    shares = np.zeros(usage.cpus.size)
+    if capacity[0] > 0:
+        for j in range(shares.size):
+            shares[j] = usage.cpus[j] / capacity[0]
+    if capacity[1] > 0:
+        for j in range(shares.size):
+            share = usage.mem[j] / capacity[1]
+            shares[j] = share if share > shares[j] else shares[j]
+    if capacity[2] > 0:
+        for j in range(shares.size):
+            share = usage.gpus[j] / capacity[2]
+            shares[j] = share if share > shares[j] else shares[j]
+    return shares
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def backlog(submit, start, end, usage, capacity, counts_from):
+    """Return whether a run is saturated, and which share of the counted work was left at the last submission.
+
+    As `measure`; the counted time begins at ``counts_from`` or at the first submission, if that is later. The *work* of
+    a job is the share of the whole system that it keeps busy, of the resource of which it takes the largest share, by
+    the seconds that it runs; the backlog at a moment is the work of the jobs that have been submitted and have not
+    started. It is looked at at 300 moments, evenly spaced over the counted time, the last of them the last submission.
+
+    A run is **saturated** if the low tides of the backlog rise, the least of the first third of these moments being
+    below that of the second, and that below that of the third; and if in the last third the backlog never falls to its
+    mean over all 300. A queue that empties now and then does not pass, however long it was; one that grows by so much a
+    day does: its least in the last third is 2/3 of its last, its mean 1/2.
+    """
+    first, last = max(counts_from, submit[0]), submit[-1]
+    span = last - first
+    change = np.zeros(N_MOMENTS + 1)
+    shares = shares_of(usage, capacity)
+    total = left = 0.0
+    for j in range(submit.size):
+        if start[j] < 0:
+            continue
+        share = shares[j]
+        if submit[j] >= counts_from:
+            total += share * (end[j] - start[j])
+            left += share * max(0, end[j] - max(last, start[j]))
+        if start[j] > first and start[j] > submit[j] and span > 0:
+            # Moment i is first + span × (i + 1) / N_MOMENTS; the job waits at those in [submit, start).
+            begins = max(0, -(-(submit[j] - first) * N_MOMENTS // span) - 1)
+            ends = min(N_MOMENTS, max(0, -(-(start[j] - first) * N_MOMENTS // span) - 1))
+            change[begins] += share * (end[j] - start[j])
+            change[ends] -= share * (end[j] - start[j])
+    level = mean = 0.0
+    low = np.zeros(3)
+    for third in range(3):
+        low[third] = np.inf
+    for i in range(N_MOMENTS):
+        level += change[i]
+        mean += level / N_MOMENTS
+        low[i * 3 // N_MOMENTS] = min(low[i * 3 // N_MOMENTS], level)
+    tolerance = 1e-9 * (1.0 + abs(mean))  # of the running sum
+    rises = low[0] + tolerance < low[1] and low[1] + tolerance < low[2]
+    return rises and low[2] > mean + tolerance, left / total if total > 0 else 0.0
+
 
 SLOWDOWN_FLOOR = 10
 """Seconds below which a run time does not make a slowdown look worse (the usual bound of 10 s)."""
@@ -179,3 +249,87 @@ def _busy(order, start, end, node_list, node_first, latest):
                 total += max(end[job] - max(start[job], latest[node]), 0)
                 latest[node] = max(latest[node], end[job])
     return total
+
+
+LONG_WAIT = 3600
+"""Seconds; a job that waits longer counts in the shares over an hour."""
+_N_CLASSES = len(CLASSES)
+_FIRST = METRIC_NAMES.index(f"{CLASSES[0]}_mean_wait_time")
+"""Mean, 95th percentile and share over an hour of each class stand from here."""
+_OWN = len(METRIC_NAMES)
+"""Those of the classes that a study defines follow all other metrics."""
+
+
+NO_CLASSES = np.zeros((0, 0), np.int64)
+"""Of a study that defines no class of its own."""
+
+
+class Groups(NamedTuple):
+    """Which class each job is of, a place in `CLASSES`, and whose it is, from 0; int64[n_jobs] each, in queue order.
+
+    ``own`` has a row for each class that a study defines, with its number where a job is of it and −1 elsewhere,
+    int64[n_classes, n_jobs]; a job may be of several, or of none.
+    """
+
+    job_class: np.ndarray
+    user: np.ndarray
+    own: np.ndarray = NO_CLASSES
+
+
+def metric_names(own: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names of all metrics of a run: `METRIC_NAMES`, then the figures of each class that a study defines."""
+    return (*METRIC_NAMES, *(f"{name}_{figure}" for name in own for figure in CLASS_FIGURES))
+
+
+@part
+def _class_figures(runs, of, place, waits, out):
+    """Put mean, 95th percentile and share over an hour of the jobs ``of`` one place into ``out``.
+
+    ``runs`` are when jobs are submitted and start, and from when they count. A class of which no job ran leaves
+    ``out`` as it is; ``waits`` is scratch.
+    """
+    submit, start, counts_from = runs
+    n_waited, n_ran, n_over, total = np.int64(0), 0, 0, 0.0
+    for j in range(submit.size):
+        if of[j] != place or start[j] < 0 or submit[j] < counts_from:
+            continue
+        wait = start[j] - submit[j]
+        n_ran += 1
+        if wait > 0:
+            waits[n_waited] = wait
+            n_waited += 1
+            total += wait
+            n_over += wait > LONG_WAIT
+    if n_ran > 0:
+        out[0] = total / n_ran
+        out[1] = quantile(waits, n_waited, n_ran - n_waited, 0.95)
+        out[2] = n_over / n_ran
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def measure_groups(submit, start, groups, counts_from, out):
+    """Fill in what ``out`` says of classes and users (`measure`); a class of which no job ran stays so."""
+    n_users, n_all, n_long = 0, 0, 0
+    for j in range(submit.size):
+        n_users = max(n_users, groups.user[j] + 1)
+    waited, ran = np.zeros(n_users), np.zeros(n_users)  # s and jobs of each user
+    for j in range(submit.size):
+        if start[j] >= 0 and submit[j] >= counts_from:
+            n_all += 1
+            n_long += start[j] - submit[j] > LONG_WAIT
+            ran[groups.user[j]] += 1
+            waited[groups.user[j]] += start[j] - submit[j]
+    if n_all == 0:
+        return
+    runs, room = (submit, start, counts_from), np.empty(submit.size, np.int64)
+    for c in range(_N_CLASSES):
+        _class_figures(runs, groups.job_class, c, room, out[_FIRST + 3 * c :])
+    for c in range(groups.own.shape[0]):
+        _class_figures(runs, groups.own[c], c, room, out[_OWN + 3 * c :])
+    out[INDEX.share_over_1h] = n_long / n_all
+    fair, n_known = 0.0, 0
+    for user in range(n_users):
+        if ran[user] > 0:
+            fair += waited[user] / ran[user]
+            n_known += 1
+    out[INDEX.user_fair_wait_time] = fair / n_known

@@ -11,8 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from procure.simulator.arrays import Jobs
-from procure.simulator.asks import task_columns
+from procure.simulator.arrays import Jobs, task_columns
 
 _STEP = 1 << 18
 """Jobs whose nodes are written out at a time."""

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from procure.simulator.arrays import Durations, Jobs, Kinds, filled, guards_of, numbered
-from procure.simulator.asks import least_nodes
-from procure.simulator.pools import POOL_BITS
-from procure.simulator.tasks import Tasks
+from procure.simulator.arrays import Durations, Jobs, Kinds, filled, guards_of, least_nodes, numbered
+from procure.simulator.tasks import POOL_BITS, Tasks
 from procure.simulator.usable import Usable, forget_idle, make_usable
 
 WAIT = -1
@@ -75,7 +73,7 @@ class Touched(NamedTuple):
 
 class State(NamedTuple):
     """What a scheduler can see. A policy reads it, and writes only to ``chosen``, room for its answer,
-    to ``wake``, and by `procure.simulator.pace.ask_pace`.
+    to ``wake``, and by `procure.simulator.running.ask_pace`.
 
     Jobs are numbered in queue order, nodes in table order. The waiting jobs form a linked list:
     start at ``next_waiting[n_jobs]`` and follow ``next_waiting`` until it says ``n_jobs`` again;
@@ -124,7 +122,7 @@ class State(NamedTuple):
     free_cpus: np.ndarray  # int64[n_nodes]
     free_mem: np.ndarray  # int64[n_nodes], MB
     free_gpus: np.ndarray  # int64[n_nodes], likewise
-    guards: int | None  # of packed words of GPUs; None = GPUs are plain numbers (`procure.simulator.pools`)
+    guards: int | None  # of packed words of GPUs; None = GPUs are plain numbers (`procure.simulator.tasks`)
     pool: int  # 1 if any waiting job can take any idle node, or idle unit, and no two share one: only counts matter
     n_idle: np.ndarray  # int64[1], idle nodes, or units where jobs ask for tasks; kept only in a pool
     touched: Touched

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.simulator.arrays import gpu_fields, node_words, request_words
-from procure.simulator.asks import gpus_of, task_columns, with_tasks
-from procure.simulator.pools import GUARDS, enough
+from procure.simulator.arrays import gpu_fields, gpus_of, node_words, request_words, task_columns, with_tasks
+from procure.simulator.tasks import GUARDS, enough
 from procure.site.arrays import ALL_MEMORY, EACH_CPU, WHOLE, Layout, Nodes, Places, Requests
 from procure.site.closed import closed_nodes
 from procure.site.constraints import constraint_groups

@@ -12,7 +12,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files.gpu_pools import models_of
-from procure.simulator.asks import gpus_of
+from procure.simulator.arrays import gpus_of
 from procure.site.bought import joined, texts
 from procure.site.limits import MODEL, accounts_above
 from procure.site.model import Association, Partition, Site

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.simulator.pools import enough_gpus
+from procure.simulator.tasks import enough_gpus
 from procure.site.arrays import EACH_CPU
 
 

@@ -14,7 +14,7 @@ from procure.errors import TableError
 from procure.policies.parameters import NOTHING, Facts, Parameters, PolicyFile
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.kernel import kernel, part
-from procure.simulator.preempt import ending, preempting_loop
+from procure.simulator.running import ending, preempting_loop
 from procure.simulator.state import WAIT, State
 from procure.site.arrays import Layout
 from procure.site.bought import idle_kinds, read_joins, say_idle, texts, with_bought

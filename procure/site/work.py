@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from procure.simulator.pools import enough
+from procure.simulator.tasks import enough
 from procure.site.arrays import WHOLE, Layout
 from procure.site.closed import DOWN
 from procure.site.fair_share import STARTED

@@ -24,7 +24,7 @@ from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
-from procure.simulator.class_waits import metric_names
+from procure.simulator.metrics import metric_names
 from procure.study.applications import Applications, mapper
 from procure.study.rules import check_gpu_models, check_gpu_pools, class_notes, gpu_models, sample_of
 from procure.study.sections import Workload, table_digest

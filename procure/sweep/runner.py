@@ -31,9 +31,8 @@ from procure.policies import catalog
 from procure.progress import step
 from procure.run import Prepared, measured, prepare, prepare_checked, run_prepared, simulate
 from procure.schemas import NODE, RESULT
-from procure.simulator.batch import best_fit_batch
-from procure.simulator.class_waits import metric_names
-from procure.simulator.fast_lane import FastLaneError, check_fast_lane
+from procure.simulator.fast_lane import FastLaneError, best_fit_batch, check_fast_lane
+from procure.simulator.metrics import metric_names
 from procure.study import Plan
 from procure.sweep.connect import Receipt, n_local_workers
 from procure.sweep.parts import Batch, kernel_seconds, schema_of, write_part

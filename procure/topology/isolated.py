@@ -15,8 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from procure.files.kernels import njit
-from procure.topology.compact import one_leaf
-from procure.topology.fabric import add_nodes, clear, count_idle, in_order, inner, lowest, popcount, share
+from procure.topology.fabric import add_nodes, clear, count_idle, in_order, inner, lowest, one_leaf, popcount, share
 
 
 class _Split(NamedTuple):

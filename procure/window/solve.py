@@ -1,22 +1,166 @@
-"""Every method by name, and the one function that calls it."""
+"""Every method by name, the one function that calls it, and ``neural``: annealing with proposals of a network (NSA)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from procure.errors import ArgumentError
+from procure.errors import ArgumentError, TableError
+from procure.files.archive import Archive, read_archive, write_archive
 from procure.text import nearest
-from procure.topology.compact import allocate_compact
-from procure.topology.fabric import empty_fabric, empty_grant, no_holders, take
-from procure.window.board import Board, compiled, make_board
-from procure.window.exact import MOST_CELLS, n_cells, solve_exact
-from procure.window.heuristics import HIGHEST, HIGHEST_OF_PROGRAM, solve_greedy, solve_lns, solve_sa, solve_seq
-from procure.window.network import read_network, solve_neural
-from procure.window.problem import Allocation, Window
+from procure.topology.fabric import allocate_compact, empty_fabric, empty_grant, no_holders, take
+from procure.topology.fat_tree import FatTree
+from procure.window.problem import Allocation, Board, Window, compiled, lift, line_up, make_board, put, restore
+from procure.window.search import (
+    HIGHEST,
+    HIGHEST_OF_PROGRAM,
+    LOWEST,
+    MOST_CELLS,
+    begin_walk,
+    chance_of,
+    go_on,
+    n_cells,
+    solve_exact,
+    solve_greedy,
+    solve_lns,
+    solve_sa,
+    solve_seq,
+)
+
+SCHEMA = "procure.window.network/1"
+POSITIONS, FEATURES = 100, 5
+"""Idle nodes that the network sees, and what it sees of each, as in the published program."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A fully connected network with tanh between layers."""
+
+    tree: tuple[int, int, int]  # pods, leaves per pod and nodes per leaf of the tree that it was trained on
+    most_nodes: int  # the size of a job that counts as 1
+    weights: tuple[tuple[np.ndarray, np.ndarray], ...]  # per layer, float32[n_in, n_out] and float32[n_out]
+    training: Mapping[str, Any]  # how it was trained, as plain data
+
+    def logits(self, observation: np.ndarray) -> np.ndarray:
+        """Return float32[POSITIONS], how much each start is preferred, before a softmax."""
+        x = observation
+        for matrix, bias in self.weights[:-1]:
+            x = np.tanh(x @ matrix + bias)
+        matrix, bias = self.weights[-1]
+        return x @ matrix + bias
+
+    def check_tree(self, tree: FatTree, source: str) -> None:
+        """Raise a `TableError` if this is not the tree that the network was trained on."""
+        given = (tree.pods, tree.leaves, tree.nodes)
+        if given != self.tree:
+            raise TableError(
+                f"{source}: the network was trained on {_tree(self.tree)}, and this is {_tree(given)}; "
+                "train one for this tree"
+            )
+
+
+def _tree(sizes: tuple[int, ...]) -> str:
+    return "{} pods × {} leaves × {} nodes".format(*sizes)
+
+
+def observe(board: Board, n_line: int, sizes: np.ndarray, network: Network) -> np.ndarray:
+    """Return what the network sees, float32[POSITIONS * FEATURES], zeros behind the last idle node.
+
+    Of each of the first idle nodes, which are the first ``n_line`` of the board's line: its leaf and its pod, numbered
+    and divided by the highest number; 1 for idle; the nodes of the job that is placed next, the first of ``sizes``, and
+    the mean nodes of the jobs after it, both divided by `Network.most_nodes`.
+    """
+    pods, leaves, _ = network.tree
+    seen = np.zeros((POSITIONS, FEATURES), np.float32)
+    first = board.line[: min(n_line, POSITIONS)]
+    n = len(first)
+    seen[:n, 0] = board.leaf[first] / max(pods * leaves - 1, 1)
+    seen[:n, 1] = board.pod[first] / max(pods - 1, 1)
+    seen[:n, 2] = 1
+    seen[:n, 3] = int(sizes[0]) / network.most_nodes
+    seen[:n, 4] = sizes[1:].mean() / network.most_nodes if len(sizes) > 1 else 0
+    return seen.ravel()
+
+
+def write_network(path: str | Path, network: Network) -> None:
+    """Write a network's file, whole or not at all."""
+    head = {
+        "schema": SCHEMA,
+        "tree": dict(zip(("pods", "leaves", "nodes"), network.tree, strict=True)),
+        "positions": POSITIONS,
+        "features": FEATURES,
+        "most_nodes": network.most_nodes,
+        "n_layers": len(network.weights),
+        "training": dict(network.training),
+    }
+    arrays: dict[str, np.ndarray] = {}
+    for i, (matrix, bias) in enumerate(network.weights):
+        arrays |= {f"matrix{i}": matrix, f"bias{i}": bias}
+    write_archive(path, Archive(head, arrays))
+
+
+def read_network(path: str | Path) -> Network:
+    """Read a network's file; a `TableError` says that it is not there, damaged, or of another input size than ours."""
+    archive = read_archive(path, SCHEMA, "; `procure.window.train.train_network` writes one")
+    head, arrays = archive.head, archive.arrays
+    size = (head.get("positions"), head.get("features"))
+    if size != (POSITIONS, FEATURES):
+        raise TableError(
+            f"{path}: the network sees {size[0]} nodes with {size[1]} numbers each; "
+            f"this version asks one of {POSITIONS} nodes with {FEATURES}"
+        )
+    try:
+        tree = tuple(int(head["tree"][name]) for name in ("pods", "leaves", "nodes"))
+        weights = tuple((arrays[f"matrix{i}"], arrays[f"bias{i}"]) for i in range(int(head["n_layers"])))
+        ends = [POSITIONS * FEATURES, *(len(bias) for _, bias in weights)]
+        fit = all(m.shape == (a, b) for (m, _), (a, b) in zip(weights, pairwise(ends), strict=True))
+        fit = fit and all(part.dtype.kind == "f" and np.isfinite(part).all() for pair in weights for part in pair)
+        fit = fit and all(0 < size < 2**31 for size in tree) and isinstance(head.get("training", {}), dict)
+        most_nodes = int(head["most_nodes"])
+    except (KeyError, OverflowError, TypeError, ValueError):
+        fit = False
+    if not fit or not weights or ends[-1] != POSITIONS or most_nodes < 1:
+        raise TableError(f"{path}: the network's layers do not fit each other; train it again")
+    return Network((tree[0], tree[1], tree[2]), most_nodes, weights, head.get("training", {}))
+
+
+def solve_neural(board: Board, network: Network, steps: int, seed: int) -> None:
+    """Anneal from ``seq``: remove one or two jobs, put them back, largest first, where the network says.
+
+    As `procure.window.search.solve_sa` with rollback and the paper's temperatures, but for the start, which
+    is drawn from the network's probabilities for the first idle nodes instead of uniformly.
+    """
+    rng = np.random.default_rng(seed)
+    solve_seq(board)
+    n_jobs = len(board.sizes)
+    walk = begin_walk(board)
+    for t in range(steps):
+        n = min(int(rng.integers(1, 3)), n_jobs)
+        removed = rng.choice(n_jobs, n, replace=False)
+        removed = removed[np.argsort(-board.sizes[removed], kind="stable")]
+        for job in removed:
+            lift(board, job)
+        n_line = line_up(board)
+        for i, job in enumerate(removed):
+            n_line = put(board, job, n_line, _propose(board, network, n_line, removed[i:], rng))
+        chance = chance_of(board, walk, t, steps, HIGHEST, LOWEST)
+        go_on(board, walk, chance == 1 or rng.random() < chance, True)
+    restore(board, walk.best_held, walk.best_costs)
+
+
+def _propose(board: Board, network: Network, n_line: int, jobs: np.ndarray, rng: np.random.Generator) -> int:
+    """Draw a start of the first of some jobs from the network's probabilities."""
+    seen = observe(board, n_line, board.sizes[jobs], network)
+    logits = network.logits(seen)[: min(n_line, POSITIONS)].astype(np.float64)
+    weights = np.cumsum(np.exp(logits - logits.max()))
+    return min(int(np.searchsorted(weights, rng.random() * weights[-1], side="right")), len(weights) - 1)
+
 
 COMPILED = ("seq", "greedy", "exact", "lns", "sa", "sa-published")
 """Methods that are kernels, in the order of `solve_compiled`'s numbers."""

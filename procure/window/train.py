@@ -1,22 +1,52 @@
-"""Train the network of ``neural``: MaskablePPO of sb3-contrib in a Gymnasium room of destroyed windows."""
+"""Train the network of ``neural``: MaskablePPO of sb3-contrib in a Gymnasium room of windows that one method met."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError, need
+from procure.errors import ArgumentError, TableError, need
 from procure.progress import silent
+from procure.run import Run, simulate
+from procure.simulator.drive import Policy
+from procure.simulator.state import State
 from procure.topology.fat_tree import FatTree
-from procure.window.board import lift, line_up, make_board, put
-from procure.window.compare import collect_windows
-from procure.window.network import FEATURES, POSITIONS, Network, observe
 from procure.window.policies import Windows
-from procure.window.problem import Window
+from procure.window.problem import Window, lift, line_up, make_board, put
+from procure.window.solve import FEATURES, POSITIONS, Network, make_solver, observe
+
+
+class Collected(NamedTuple):
+    """The windows of a run that have jobs of several nodes."""
+
+    windows: list[Window]
+    closed_at: list[int]  # s after the first submission
+    run: Run
+
+
+def collect_windows(jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows) -> Collected:
+    """Simulate the policy `window`; keep its windows that have jobs of several nodes."""
+    windows: list[Window] = []
+    closed_at: list[int] = []
+    solver = make_solver(parameters.method)
+
+    class Watched(Windows):
+        def make(self, state: State) -> Policy:
+            return self.follow(state, solver, keep)
+
+    def keep(window: Window, now: int) -> None:
+        windows.append(window)
+        closed_at.append(now)
+
+    run = simulate(jobs, nodes, Watched(**dict(parameters)))
+    if not windows:
+        raise TableError("no job of several nodes ever waits for a window")
+    return Collected(windows, closed_at, run)
+
 
 REPAIRS = 20
 """Destroyed solutions that are made of one window before the next is drawn."""
