@@ -12,10 +12,10 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.comparison import compare, parts, replay
-from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
-from procure.comparison.parts import paired_tests
+from procure.comparison import compare, replay
 from procure.comparison.report import mean_waits
+from procure.comparison.side_by_side import in_slices, paired_tests
+from procure.comparison.waits import metrics_by, resource_usage, size_class, user_class
 from procure.errors import TableError
 from procure.run import simulate
 from procure.simulator.metrics import METRIC_NAMES, utilization_nodes
@@ -82,10 +82,10 @@ def test_a_class_of_which_no_job_runs_is_a_column_without_a_wait():
 
 def test_slices():
     jobs = job_table(submit_time=np.arange(100) * 20_000, run_time=[1] * 100)
-    weeks = list(parts.slices(jobs, "week"))
+    weeks = list(in_slices(jobs, "week"))
     assert [len(week) for _, week in weeks] == [31, 30, 30]  # the fourth has too few jobs
     with pytest.raises(TableError, match="did you mean week"):
-        list(parts.slices(jobs, "weeks"))
+        list(in_slices(jobs, "weeks"))
 
 
 def test_replay_of_a_simulated_log_is_perfect():

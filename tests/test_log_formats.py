@@ -12,11 +12,11 @@ import pytest
 
 from procure.errors import TableError
 from procure.schemas import as_logged
-from procure.workload import formats, import_log
-from procure.workload.formats import FORMATS, Format, recognised
+from procure.workload import import_log
+from procure.workload.importing import FORMATS, Format, recognised
+from procure.workload.ledger import Rows
 from procure.workload.log_settings import LogFormat
 from procure.workload.read_sacct import read_sacct
-from procure.workload.rows import Rows
 
 ROW = "1 0 7 3600 16 -1 -1 16 7200 2000 1 3 1 -1 -1 -1 -1 -1\n"
 PBS = (
@@ -228,12 +228,8 @@ def test_a_format_is_one_row(tmp_path, monkeypatch):
             found.add(number, JobID=name, Submit=submit, Start=start, End=end, ReqCPUS=cpus)
         return found
 
-    monkeypatch.setattr(
-        formats,
-        "FORMATS",
-        {"own": Format("own", "of ours", lambda lines: "~" in lines[0], partial(read_sacct, rows=rows))},
-    )
-    monkeypatch.setattr("procure.workload.importing.FORMATS", formats.FORMATS)
+    own = Format("own", "of ours", lambda lines: "~" in lines[0], partial(read_sacct, rows=rows))
+    monkeypatch.setattr("procure.workload.importing.FORMATS", {"own": own})
     (tmp_path / "log").write_text("a~1704186000~1704186600~1704190200~4\n")
     assert import_log(tmp_path / "log").jobs["cpus_per_node"].tolist() == [4]
 

@@ -25,7 +25,7 @@ from procure.workload import (
     slice_times,
     split_days,
 )
-from procure.workload.days import choose, local_days, without_quiet
+from procure.workload.parts import choose, local_days, without_quiet
 
 MIDNIGHT = 1_620_104_400  # 2021-05-04 00:00 in Chicago
 DAY = 86_400

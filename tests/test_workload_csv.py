@@ -16,7 +16,7 @@ from procure.errors import TableError
 from procure.schemas import JOB
 from procure.tables import check
 from procure.workload import import_log
-from procure.workload.presets import load_preset, parse_column, preset_names
+from procure.workload.log_settings import load_preset, parse_column, preset_names
 
 BEOCAT = (
     "JobName,ReqMem,ReqCPUs,ReqGPUs,ReqDuration,ActualDuration,Submit\n"

@@ -12,9 +12,8 @@ from test_workload_cli import procure  # noqa: F401
 from procure.errors import TableError
 from procure.tables import JOB, check, read, write
 from procure.workload import describe, generate, load_recipe, merge, overview, scale_load
-from procure.workload.futures import class_of
 from procure.workload.generate import DEFAULT_RECIPE, RECIPES
-from procure.workload.scale import bursts, cpu_seconds
+from procure.workload.load import bursts, class_of, cpu_seconds
 from procure.workload.shapes import shape_jobs
 
 PUBLISHED = {

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from procure.errors import TableError
 from procure.workload import import_log
-from procure.workload.asked import asked_for, line_options
-from procure.workload.sacct_tasks import read_line
+from procure.workload.asked import asked_for, line_options, read_line
 
 HEADER = (
     "JobID|User|Account|Partition|QOS|Submit|Eligible|Start|End|State|TimelimitRaw|ReqCPUS|ReqMem|"

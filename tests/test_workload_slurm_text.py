@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procure.workload.slurm_text import (
+from procure.workload.slurm import (
     array_tasks,
     expand_nodes,
     parse_tres,

@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.account.inferred import RESOURCES, Limit, book_pauses, infer_limits, infer_pause, with_limits
+from procure.account.inferred import (
+    RESOURCES,
+    Limit,
+    Outage,
+    book_pauses,
+    infer_limits,
+    infer_outages,
+    infer_pause,
+    number,
+    pauses_of,
+    with_limits,
+)
 from procure.account.layout import (
     OWNERS,
     Laid,
@@ -19,8 +30,6 @@ from procure.account.layout import (
     with_outages,
     without_unread,
 )
-from procure.account.outages import Outage, infer_outages
-from procure.account.rules import number, pauses_of
 from procure.account.sweep import (
     CAUSES,
     FRAGMENTED,
@@ -36,7 +45,7 @@ from procure.site.model import Site
 from procure.site.store import node_list
 from procure.tables import as_table
 from procure.text import Shown, counted
-from procure.workload.classes import class_of
+from procure.workload.describe import class_of
 
 SAID = {
     "not_eligible": "not eligible (dependency, begin time, hold)",

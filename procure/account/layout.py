@@ -7,9 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.held import held_cpus, said_whole
-from procure.account.levels import levels, usual_of
-from procure.account.nodes import Placed, check_fit, place_jobs
+from procure.account.nodes import Placed, check_fit, held_cpus, levels, place_jobs, said_whole, usual_of
 from procure.account.sweep import (
     BACK,
     CAUSES,

@@ -25,7 +25,7 @@ from procure.queue_time.state import HELD, live_state, read_state
 from procure.settings import LARGEST
 from procure.text import duration, roughly
 from procure.workload.clock import FIRST_DATE, moment, utc_text
-from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
+from procure.workload.slurm import slurm_limit, slurm_memory_limit
 
 ModelOption = Annotated[Path, typer.Option("--model", help="A model file of `procure queue train`.")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,12 @@ import numpy as np
 import pandas as pd
 
 from procure.account.account import Account, account_waits
-from procure.account.held import held_cpus
+from procure.account.inferred import Outage
 from procure.account.layout import started_jobs
-from procure.account.nodes import ALL
-from procure.account.outages import Outage
+from procure.account.nodes import ALL, held_cpus
 from procure.account.sweep import ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERVED, UNEXPLAINED
+from procure.comparison.waits import compare_pairs, pair_waits
 from procure.errors import TableError
-from procure.fitting.fidelity import Fidelity, fidelity
 from procure.fitting.policy import Rules
 from procure.progress import step
 from procure.run import simulate
@@ -27,6 +27,37 @@ from procure.site.model import NodeEvent, Rule, Site
 from procure.site.store import node_list, write_site
 from procure.tables import as_table
 from procure.text import Shown, counted
+
+
+class Fidelity(NamedTuple):
+    """Of all jobs with both waits."""
+
+    mean_error: float  # s, mean of the absolute differences
+    distance: float  # Wasserstein distance of log(1 + wait)
+    rank_correlation: float
+    level: float = 1.0  # mean wait of the schedule over the log's
+
+    def ratios(self, other: Fidelity) -> tuple[float, float, float]:
+        """Return how far this is beside another in each of the three, 1 = as far."""
+        pairs = (
+            (self.mean_error, other.mean_error),
+            (self.distance, other.distance),
+            (1 - self.rank_correlation, 1 - other.rank_correlation),
+        )
+        error, distance, order = ((own + 1e-9) / (beside + 1e-9) for own, beside in pairs)
+        return error, distance, order
+
+
+def fidelity(jobs: pd.DataFrame, schedule: pd.DataFrame) -> Fidelity:
+    """Compare the starts of a schedule with those of its log, row by row; waits as `procure.comparison.waits`."""
+    waits = pair_waits(jobs, schedule).dropna()
+    if len(waits) < 2:
+        return Fidelity(0.0, 0.0, 0.0)
+    found = compare_pairs(waits)
+    order = found["rank_correlation"]
+    level = (found["simulated_mean"] + 1) / (found["logged_mean"] + 1)
+    return Fidelity(found["mean_error"], found["distance"], 0.0 if math.isnan(order) else order, level)
+
 
 SHORTEST = 4 * 86_400
 """s; a shorter log shows no rule that goes by days, and has no part to try a rule on."""

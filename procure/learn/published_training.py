@@ -17,7 +17,7 @@ from procure.learn.store import PUBLISHED, TrainedPolicy
 from procure.learn.weeks import DayFilter, fitting
 from procure.progress import silent
 from procure.run import Prepared, prepare, run_prepared
-from procure.workload.days import local_days
+from procure.workload.parts import local_days
 
 N_LARGE, N_GPU, MORE_THAN = 2000, 40, 20
 """A published training set: jobs of more than 20 CPUs, and GPU jobs, all submitted at once."""

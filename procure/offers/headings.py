@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, get_args
 
-from procure.offers.cells import UNITS
-from procure.offers.grid import Cell, Finding
+from procure.offers.cells import UNITS, Cell, Finding
 from procure.offers.reading import READ_ONLY, OfferReading, currency_of, normal
 from procure.schemas import QUOTE
 

@@ -15,9 +15,9 @@ from procure.errors import TableError, reason
 from procure.files import read_bytes
 from procure.files.read import as_utf8
 from procure.offers import cells
-from procure.offers.grid import Cell, Finding, Sheet, Unreadable, address
+from procure.offers.cells import CHANGES, Cell, Finding, Sheet, Unreadable, address, question
 from procure.offers.headings import CHOICES, MONEY, Heading, Kind, Line, Table, header_of
-from procure.offers.reading import CHANGES, OfferReading, question
+from procure.offers.reading import OfferReading
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_workbook
 from procure.schemas import COST_ITEMS, QUOTE

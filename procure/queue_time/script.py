@@ -8,7 +8,7 @@ from typing import NamedTuple
 from procure.errors import TableError
 from procure.queue_time.predict import Request
 from procure.workload.asked import Unreadable, amount, asked_for, script_options
-from procure.workload.slurm_text import array_tasks, slurm_limit
+from procure.workload.slurm import array_tasks, slurm_limit
 
 
 class Script(NamedTuple):

@@ -25,7 +25,7 @@ from procure.serve.metrics import CONTENT_TYPE, Metrics
 from procure.serve.settings import Place
 from procure.settings import LARGEST, Settings, problems
 from procure.text import plain, printable, short
-from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
+from procure.workload.slurm import slurm_limit, slurm_memory_limit
 
 MOST_TOGETHER = 100
 """Questions in one request."""

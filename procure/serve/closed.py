@@ -15,7 +15,7 @@ from procure.site.conf import Record, shown
 from procure.site.nodes import closed_as
 from procure.site.understand import read_partition, read_reservation
 from procure.text import be, counted, roughly
-from procure.workload.slurm_text import expand_nodes
+from procure.workload.slurm import expand_nodes
 
 SOON = 60
 """Seconds that a scheduler may take to start what waits as a reservation ends."""

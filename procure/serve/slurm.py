@@ -18,10 +18,10 @@ from procure.errors import TableError
 from procure.queue_time.state import FIELDS, parse_state
 from procure.serve.closed import Closed, read_closed
 from procure.serve.settings import Place
-from procure.workload import LogSettings, read_log, slurm_env
-from procure.workload.het_jobs import join_het_jobs
+from procure.workload import LogSettings, read_log, slurm
 from procure.workload.ledger import Ledger
 from procure.workload.read_sacct import FIELDS as ACCOUNTING
+from procure.workload.sacct_table import join_het_jobs
 
 ENDED = "BF,CA,CD,DL,F,NF,OOM,PR,RQ,TO"
 _SHOW = "scontrol --all --oneliner show"
@@ -39,7 +39,7 @@ MOST_TASKS, MOST_BAD = 2000, 50
 """Waiting tasks of an array that are looked at, and lines of squeue that may be unreadable."""
 SELDOM = 300
 """Seconds between two looks at nodes, partitions and reservations."""
-run_slurm = partial(slurm_env.run_slurm, unix_times=True)
+run_slurm = partial(slurm.run_slurm, unix_times=True)
 
 
 def script() -> str:

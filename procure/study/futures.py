@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pandas as pd
 
-from procure.workload.futures import Futures, draw_futures
+from procure.workload.load import Futures, draw_futures
 
 PAST = "past"
 """What packages are compared on in a study with futures: its workloads as one log, as it was."""

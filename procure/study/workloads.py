@@ -144,7 +144,7 @@ def write_workloads(
 ) -> Path:
     """Write chosen days as job tables into a folder, and the ``workloads.toml`` that a study takes them from.
 
-    ``chosen`` has ``day weight``, from `procure.workload.days.choose`; the logged processor or speed of the workload
+    ``chosen`` has ``day weight``, from `procure.workload.parts.choose`; the logged processor or speed of the workload
     ``like`` holds for the days, too; ``tz`` is the zone in which a report dates them.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.topology.fat_tree import FatTree
-from procure.workload.read_schedule import names_of
+from procure.workload.read_csv import names_in
 
 
 def average_hops(leaves: np.ndarray, pods: np.ndarray) -> float:
@@ -59,7 +59,7 @@ def hops_of_jobs(schedule: pd.DataFrame, nodes: pd.DataFrame) -> pd.DataFrame:
     rows = []
     ran = schedule[schedule["start_time"].notna()]
     for job, names in zip(ran["job_id"], ran["node_ids"], strict=True):
-        own = [places.get(name) for name in names_of(names)]
+        own = [places.get(name) for name in names_in(names)]
         if any(place is None for place in own):
             raise TableError(f"schedule: job {job} ran on nodes that are not in the node table: {names}")
         n = len(own)
