@@ -10,36 +10,18 @@ import numpy as np
 import pandas as pd
 
 from procure.account.inferred import (
-    RESOURCES,
     Limit,
     Outage,
     book_pauses,
+    bounds_of,
     infer_limits,
     infer_outages,
     infer_pause,
-    number,
     pauses_of,
     with_limits,
 )
-from procure.account.layout import (
-    OWNERS,
-    Laid,
-    lay_out,
-    make_work,
-    started_jobs,
-    with_outages,
-    without_unread,
-)
-from procure.account.sweep import (
-    CAUSES,
-    FRAGMENTED,
-    INFERRED,
-    N_SPELLS,
-    PAUSE,
-    UNEXPLAINED,
-    Work,
-    sweep,
-)
+from procure.account.layout import OWNERS, Laid, lay_out, make_work, started_jobs, with_outages, without_unread
+from procure.account.sweep import CAUSES, FRAGMENTED, INFERRED, N_SPELLS, PAUSE, UNEXPLAINED, Work, sweep
 from procure.schemas import CLASSES, JOB, NODE
 from procure.site.model import Site
 from procure.site.store import node_list
@@ -62,6 +44,7 @@ SAID = {
 """What each cause is called."""
 _STEP = 1 << 18
 """Jobs that are summed at a time."""
+_PLURAL = dict(zip(OWNERS, ("users", "accounts", "partitions", "QOS", "users in a QOS"), strict=True))
 HARDWARE = ("full", "fragmentation", "memory", "gpus", "reserved")
 """Causes that hardware can cut; a reservation is for a job that wants nodes."""
 
@@ -202,7 +185,11 @@ def account_waits(
     partitions = None
     if site is not None and table is not None:
         partitions = {one.name: node_list(one.nodes, table) for one in site.partitions if one.nodes}
-    laid = _with_rules(lay_out(log, table, partitions, site, part=part), site)
+    laid = lay_out(log, table, partitions, site, part=part)
+    if site is not None:  # its rules that say of themselves how they bind
+        max_jobs, max_cpus = bounds_of(site.rules, laid.names, laid.kinds)
+        pause = pauses_of(site.rules, laid.jobs)
+        laid = laid._replace(centre=laid.centre._replace(max_jobs=max_jobs, max_cpus=max_cpus, pause=pause))
     limits: list[Limit] = []
     outages: list[Outage] = []
     laid, node_days = _with_events(laid, site, table, int(log["submit_time"].iloc[0]))
@@ -294,23 +281,6 @@ def _apart(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _with_rules(laid: Laid, site: Site | None) -> Laid:
-    """Bring in the rules of a site that say of themselves how they bind: limits, the pause."""
-    if site is None:
-        return laid
-    most = np.stack([laid.centre.max_jobs, laid.centre.max_cpus])
-    for rule in site.rules:
-        if rule.kind == "limit":
-            kind, _, rest = rule.subject.partition(" ")
-            name, _, resource = rest.rpartition(" ")
-            of = most[RESOURCES.index(resource)]
-            for owner in np.flatnonzero(laid.kinds == (OWNERS.index(kind) if kind in OWNERS else -1)):
-                if name in ("*", laid.names[owner]):
-                    of[owner] = min(of[owner], int(number(rule.value)))
-    pause = pauses_of(site.rules, laid.jobs)
-    return laid._replace(centre=laid.centre._replace(max_jobs=most[0], max_cpus=most[1], pause=pause))
-
-
 def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) -> Account:
     jobs, seconds = laid.jobs, work.seconds
     lower, upper = work.lower.copy(), work.upper.copy()
@@ -324,9 +294,10 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
         lower[[PAUSE, UNEXPLAINED, *behind]] = 0
         notes.append("what was free in pieces too small for a job cannot be told from what is unexplained")
     if limits:
+        ordered = sorted(limits, key=lambda one: OWNERS.index(one.kind))
         notes.append(
-            f"{counted(len(limits), 'limit')} of {_kinds_of(limits)} inferred: the most that ran while the next job "
-            "waited with room"
+            f"{counted(len(limits), 'limit')} of {' and '.join(dict.fromkeys(_PLURAL[one.kind] for one in ordered))} "
+            "inferred: the most that ran while the next job waited with room"
         )
     if outages:
         days = sum(one.end - one.begin for one in outages) / 86_400
@@ -366,10 +337,3 @@ def _by_class(jobs: pd.DataFrame, seconds: np.ndarray) -> pd.DataFrame:
     sums |= {cause: pd.Series(seconds[:, i] / 3600).groupby(classes).sum() for i, cause in enumerate(CAUSES)}
     table = pd.DataFrame(sums).rename(index=dict(enumerate(names)))
     return table.rename_axis("class").reset_index()
-
-
-def _kinds_of(limits: list[Limit]) -> str:
-    """Return of whom limits are: users, accounts, partitions …"""
-    called = {"qos": "QOS", "qos_user": "users in a QOS"}
-    names = [called.get(kind, f"{kind}s") for kind in OWNERS if any(one.kind == kind for one in limits)]
-    return " and ".join(names)

@@ -17,11 +17,6 @@ from procure.files.kernels import njit
 from procure.site.model import Rule
 
 
-def number(value: object) -> float:
-    """Return a rule's value as a number."""
-    return float(str(value))
-
-
 def pauses_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> np.ndarray:
     """Return how long after its submission each job starts at the earliest, int64[n_jobs], s.
 
@@ -29,20 +24,34 @@ def pauses_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> np.ndarray:
     the more special stands above it.
     """
     found = np.zeros(len(jobs), np.int64)
-    pauses = [rule for rule in rules if rule.kind == "pause"]
-    for rule in pauses:
-        if not rule.subject:
-            found[:] = int(number(rule.value))
-    for key in ("partition", "account", "user"):
-        known = {
-            rule.subject.partition(" ")[2]: int(number(rule.value))
-            for rule in pauses
-            if rule.subject.partition(" ")[0] == key
-        }
-        if known and key in jobs:
+    pauses = [
+        (*rule.subject.partition(" ")[::2], int(float(str(rule.value)))) for rule in rules if rule.kind == "pause"
+    ]
+    for key in ("", "partition", "account", "user"):
+        known = {name: pause for kind, name, pause in pauses if kind == key}
+        if known and not key:
+            found[:] = known[""]
+        elif known and key in jobs:
             own = jobs[key].fillna("").astype(str).map(known)
             found = np.where(own.notna(), own.fillna(0), found).astype(np.int64)
     return found
+
+
+def bounds_of(rules: Iterable[Rule], names: list[str], kinds: np.ndarray) -> np.ndarray:
+    """Return how much of each of `RESOURCES` rules let each owner have running, int64[2, n_owners].
+
+    A rule's subject is ``KIND NAME RESOURCE``; ``*`` as a name is every one. Names and kinds as of `owners_of`.
+    """
+    most = np.full((len(RESOURCES), len(names)), FAR, np.int64)
+    for rule in rules:
+        if rule.kind == "limit":
+            kind, _, rest = rule.subject.partition(" ")
+            name, _, resource = rest.rpartition(" ")
+            bound = kinds == (OWNERS.index(kind) if kind in OWNERS else -1)
+            bound &= (np.array(names, object) == name) | (name == "*")
+            row = most[RESOURCES.index(resource)]
+            row[bound] = np.minimum(row[bound], int(float(str(rule.value))))
+    return most
 
 
 LEAST_JOBS = 8
@@ -146,7 +155,7 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
     n = len(laid.names)
     longer = (with_room > SHORT_WAIT) & (owners >= 0)
     n_room = np.bincount(owners[longer], minlength=n)
-    found: list[Limit] = []
+    best: dict[int, Limit] = {}  # one limit of an owner: the one that explains more, jobs where both do
     stands = np.zeros(len(owners))
     stands[longer] = _system_still(laid, np.flatnonzero(longer))
     is_full = np.bincount(owners[longer], stands[longer], minlength=n) > LEAST_SHARE * n_room
@@ -160,16 +169,12 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
         for owner in np.flatnonzero(
             (n_at >= LEAST_JOBS) & (n_at >= LEAST_SHARE * n_room) & (share >= LEAST_TIME) & (chance < CHANCE)
         ):
-            found.append(
-                Limit(
-                    int(owner), resource, int(most[owner]), int(n_at[owner]), int(n_room[owner]),
-                    float(share[owner]), float(chance[owner]), OWNERS[kind],
-                )
+            one = Limit(
+                int(owner), resource, int(most[owner]), int(n_at[owner]), int(n_room[owner]),
+                float(share[owner]), float(chance[owner]), OWNERS[kind],
             )  # fmt: skip
-    best: dict[int, Limit] = {}
-    for one in found:  # one limit of an owner: the one that explains more, jobs where both do
-        if one.owner not in best or one.share > best[one.owner].share:
-            best[one.owner] = one
+            if one.owner not in best or one.share > best[one.owner].share:
+                best[one.owner] = one
     return [best[owner] for owner in sorted(best)]
 
 

@@ -105,8 +105,11 @@ def _too_few(jobs: pd.DataFrame, cpus: np.ndarray, total: int) -> tuple[str, ...
     )
 
 
-def _owners(jobs: pd.DataFrame) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Number users, accounts, partitions … along one line; −1 where a job names none, or all name the same."""
+def owners_of(jobs: pd.DataFrame, fewest: int = 2) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """Number users, accounts, partitions … along one line: of each job, int32[n_kinds, n_jobs]; names; which of OWNERS.
+
+    A job's is −1 where it names none; of accounts and what follows, where all jobs together name less than ``fewest``.
+    """
     rows: list[np.ndarray] = []
     names: list[str] = []
     kinds: list[int] = []
@@ -115,7 +118,7 @@ def _owners(jobs: pd.DataFrame) -> tuple[np.ndarray, list[str], np.ndarray]:
         if name == "qos_user" and any(one == OWNERS.index("qos") for one in kinds) and "user" in jobs:
             text = jobs["user"].fillna("").astype(str) + " in " + jobs["qos"].fillna("").astype(str)
         number, distinct = pd.factorize(text.where(text != ""))
-        if kind and len(distinct) < 2:
+        if kind and len(distinct) < fewest:
             number, distinct = np.full(len(jobs), -1), distinct[:0]
         rows.append(np.where(number < 0, -1, number + len(names)).astype(np.int32))
         names += [str(one) for one in distinct]
@@ -157,16 +160,25 @@ def lay_out(
     """
     placed = place_jobs(jobs, nodes)
     held, whole, notes = _held(jobs, site, placed, part)
-    owner, names, kinds = _owners(jobs)
+    owner, names, kinds = owners_of(jobs)
     group, groups = _groups(jobs, placed, held, whole, partitions or {})
     log, known, total = _log(jobs, placed, held, owner, group), placed.known, int(placed.table["cpus"].sum())
     if placed.alone and known is not None:
         notes += _too_few(jobs, log.cpus, total)
     largest = held.max() if known is None else known["cpus"].max()
+    none, unlimited, peaks = (
+        np.zeros(0, np.int64),
+        np.full(len(names), FAR, np.int64),
+        np.zeros((2, len(names)), np.int64),
+    )
+    for kind in log.kinds:
+        peaks += usual_of(log.start, log.end, log.owner[kind], log.cpus, len(names))
+    totals = (placed.table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus"))
+    pause = np.zeros(len(jobs), np.int64)
     return Laid(
         log,
         groups,
-        _centre(placed.table, log, len(names)),
+        Centre(*totals, none, none, unlimited, unlimited.copy(), *peaks, pause),  # type: ignore[call-arg]
         jobs,
         names,
         kinds,
@@ -241,16 +253,6 @@ def _log(jobs: pd.DataFrame, placed: Placed, held: np.ndarray, owner: np.ndarray
         placed.number,
         *_events(*times),
     )
-
-
-def _centre(table: pd.DataFrame, log: Log, n_owners: int) -> Centre:
-    """Return the nodes, and the rules of a log of which none is known."""
-    none, unlimited, peaks = np.zeros(0, np.int64), np.full(n_owners, FAR, np.int64), np.zeros((2, n_owners), np.int64)
-    for kind in log.kinds:
-        peaks += usual_of(log.start, log.end, log.owner[kind], log.cpus, n_owners)
-    totals = (table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus"))
-    pause = np.zeros(len(log.submit), np.int64)
-    return Centre(*totals, none, none, unlimited, unlimited.copy(), *peaks, pause)  # type: ignore[call-arg]
 
 
 def _held(

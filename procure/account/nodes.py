@@ -150,12 +150,6 @@ def nodes_of(jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]] | N
     return first, number, [str(name) for name in names]
 
 
-def seen_nodes(jobs: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the nodes that a log of `started_jobs` names; None where it is not known of most jobs where they ran."""
-    given = nodes_of(jobs)
-    return None if given is None else inferred_nodes(jobs, given)
-
-
 def inferred_nodes(jobs: pd.DataFrame, nodes: tuple[np.ndarray, np.ndarray, list[str]]) -> pd.DataFrame:
     """Return a node table of the most that ran on each node at once."""
     first, number, names = nodes
@@ -179,21 +173,17 @@ def by_kind(
 ) -> pd.DataFrame | None:
     """Give each node of a log, whose names the table does not know, the smallest kind that holds what ran on it."""
     peaks = inferred_nodes(jobs, given)
-    kinds = nodes.sort_values(["cpus", "mem_mb", "gpus"], kind="stable")
-    n_left = np.ones(len(kinds), np.int64)
+    amounts = ["cpus", "mem_mb", "gpus"]
+    kinds = nodes.sort_values(amounts, kind="stable")
+    sizes, is_left = kinds[amounts].to_numpy(np.int64), np.ones(len(kinds), bool)
     rows = []
     for _, node in peaks.sort_values(["cpus", "mem_mb"], ascending=False, kind="stable").iterrows():
-        holds = np.flatnonzero(
-            (kinds["cpus"] >= node["cpus"]).to_numpy()
-            & (kinds["mem_mb"] >= node["mem_mb"]).to_numpy()
-            & (kinds["gpus"] >= node["gpus"]).to_numpy()
-            & (n_left > 0)
-        )
+        holds = np.flatnonzero((sizes >= node[amounts].to_numpy(np.int64)).all(axis=1) & is_left)
         if not len(holds):
             return None
-        n_left[holds[0]] = 0
+        is_left[holds[0]] = False
         rows.append(kinds.iloc[holds[0]].to_dict() | {"node_id": node["node_id"]})
-    return pd.DataFrame([*rows, *kinds[n_left > 0].to_dict(orient="records")])
+    return pd.DataFrame([*rows, *kinds[is_left].to_dict(orient="records")])
 
 
 def one_node(jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> pd.DataFrame:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from procure.account.inferred import RESOURCES, number, pauses_of
-from procure.account.layout import OWNERS
+from procure.account.inferred import bounds_of, pauses_of
+from procure.account.layout import OWNERS, owners_of
 from procure.account.nodes import held_cpus
-from procure.account.sweep import FAR
 from procure.errors import TableError
 from procure.policies.easy import HEAD, Easy, EasyOwn, easy
 from procure.policies.lines import DECISION, N_FILLED, make_lines
@@ -25,7 +23,7 @@ from procure.simulator.seams import hold
 from procure.simulator.seams import place as seam
 from procure.simulator.state import State
 from procure.simulator.tasks import units_on
-from procure.site.model import NodeEvent, Rule, Site
+from procure.site.model import NodeEvent, Site
 from procure.site.store import node_list, read_site
 
 N_SEEN, N_AWAY = range(2)
@@ -138,30 +136,6 @@ class Limits(NamedTuple):
     owner: np.ndarray  # int64[len(OWNERS), n_jobs], −1 = unknown
     most: np.ndarray  # int64[len(RESOURCES), n_owners]
     running: np.ndarray  # likewise
-
-
-def limits_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> Limits:
-    """Return the limits of a run in which nothing runs, its jobs in order.
-
-    A rule's subject is ``KIND NAME RESOURCE``; ``*`` as a name is every one.
-    """
-    rows, most, n = [], [np.zeros((len(RESOURCES), 0), np.int64)], 0
-    for key in OWNERS:
-        text = jobs[key].fillna("").astype(str) if key in jobs else pd.Series("", index=jobs.index)
-        number_of, names = pd.factorize(text.where(text != ""))
-        bounds = np.full((len(RESOURCES), len(names)), FAR, np.int64)
-        for rule in rules:
-            kind, _, rest = rule.subject.partition(" ")
-            if rule.kind == "limit" and kind == key:
-                name, _, resource = rest.rpartition(" ")
-                bound = np.array([name in ("*", one) for one in names], bool)
-                row = bounds[RESOURCES.index(resource)]
-                row[bound] = np.minimum(row[bound], int(number(rule.value)))
-        rows.append(np.where(number_of < 0, -1, number_of + n))
-        most.append(bounds)
-        n += len(names)
-    bounds = np.concatenate(most, axis=1)
-    return Limits(np.array(rows, np.int64), bounds, np.zeros_like(bounds))
 
 
 @hold
@@ -297,7 +271,19 @@ class Rules(Easy):
             raise TableError(
                 "policy rules holds jobs back by itself and knows one reservation; leave depth and hold out"
             )
-        held = make_hold(state, jobs, site.rules, changes_of(site.events, nodes, jobs))
+        owner, names, kinds = owners_of(jobs, fewest=1)
+        owner[OWNERS.index("qos_user")] = -1  # in a replay the users in a QOS are not told apart
+        most = bounds_of(site.rules, names, kinds)
+        held = Inferred(
+            release=np.asarray(state.submit, np.int64) + pauses_of(site.rules, jobs),
+            cpus=np.asarray(state.cpus * state.n_nodes, np.int64),
+            limits=Limits(owner.astype(np.int64), most, np.zeros_like(most)),
+            has_ended=np.zeros(len(state.submit), bool),
+            notes=np.zeros(1, np.int64),
+            changes=changes_of(site.events, nodes, jobs),
+            lines=None,
+            queue=None,
+        )
         orders = [self.make_order(state, name) for name in (self.order, self.queue_order)]
         scheduler = self.make_scheduler(state, self.order)
         apart = held_apart(held, state)
@@ -309,18 +295,3 @@ class Rules(Easy):
         scheduler = scheduler._replace(lines=lines, hold=held, holds=True, place=place)
         own = EasyOwn(scheduler, queue, self.by_time_only, self.keep, self.queue_depth, notes)
         return compiled(easy, own, self.columns(state, place))
-
-
-def make_hold(state: State, jobs: pd.DataFrame, rules: tuple[Rule, ...], changes: Changes) -> Inferred:
-    """Make the hold-back of one run."""
-    n = len(state.submit)
-    return Inferred(
-        release=np.asarray(state.submit, np.int64) + pauses_of(rules, jobs),
-        cpus=np.asarray(state.cpus * state.n_nodes, np.int64),
-        limits=limits_of(rules, jobs),
-        has_ended=np.zeros(n, bool),
-        notes=np.zeros(1, np.int64),
-        changes=changes,
-        lines=None,
-        queue=None,
-    )

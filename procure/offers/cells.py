@@ -1,4 +1,4 @@
-"""The cells of a sheet, whatever file it came from: numbers in a column's unit, or an error that says what is allowed."""
+"""The cells of a sheet, whatever file it came from: numbers in a column's unit, or an error that says what may be."""
 
 from __future__ import annotations
 
