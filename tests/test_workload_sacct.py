@@ -384,7 +384,7 @@ def test_a_heterogeneous_job_of_sacct_json_is_one_job(tmp_path):
 )
 def test_a_submit_line_tells_what_no_field_does(text, found):
     """Options before the script only; what cannot be read is said."""
-    assert read_line(text)[-5:] == found
+    assert read_line(f"0 0 {text}")[-5:] == found
 
 
 def test_all_memory_of_a_node(tmp_path):

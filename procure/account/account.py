@@ -199,9 +199,7 @@ def account_waits(
             laid = with_outages(laid, *np.array([one[:4] for one in outages], np.int64).T.copy())
         work = _pass(laid)
         for kind in range(len(OWNERS)):  # what the limits of users explain shows no limit of their account
-            with_room = work.seconds[:, [PAUSE, UNEXPLAINED]].sum(1)
-            found = infer_limits(laid, kind, work.beside, work.kept, with_room)
-            if found:
+            if found := infer_limits(laid, kind, work):
                 limits, laid = [*limits, *found], with_limits(laid, found)
                 work = _pass(laid)
         if not laid.centre.pause.any():

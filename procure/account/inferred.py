@@ -140,15 +140,15 @@ def _system_still(laid: Laid, jobs: np.ndarray) -> np.ndarray:
     return found / len(SAMPLES)
 
 
-def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, with_room: np.ndarray) -> list[Limit]:
-    """Infer the limits of users, accounts, partitions or QOS from a pass that knew none of these.
+def infer_limits(laid: Laid, kind: int, work: Work) -> list[Limit]:
+    """Infer the limits of users, accounts, partitions or QOS from a pass, which is ``work``, that knew none of these.
 
     An owner is limited where its running total stood still, at the most that it ever ran, while its jobs waited with
     room: they started when the total had just fallen, more often than chance lets expect. Where it is not seen what is
-    free in pieces, none is limited whose total stands still as that of the whole system does. ``beside`` and ``kept``
-    are as in `procure.account.sweep.Work`; ``with_room`` int64[n_jobs], s that each job waited so.
+    free in pieces, none is limited whose total stands still as that of the whole system does.
     """
-    log, centre = laid.log, laid.centre
+    log, centre, beside, kept = laid.log, laid.centre, work.beside, work.kept
+    with_room = work.seconds[:, [PAUSE, UNEXPLAINED]].sum(1)
     owners = log.owner[kind].astype(np.int64)
     if not (owners >= 0).any():
         return []

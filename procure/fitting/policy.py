@@ -120,13 +120,6 @@ def changes_of(events: tuple[NodeEvent, ...], nodes: pd.DataFrame | None, jobs: 
     return Changes(when, node, by, np.zeros(2, np.int64))
 
 
-def make_away(place: Any, changes: Changes, easy: np.ndarray) -> Any:
-    """Make the place of a run in which nodes go away; the place itself where none does, or it is not of nodes alone."""
-    if not len(changes.when) or not isinstance(place, Nodes):
-        return place
-    return Away(place._replace(masked=True, away=True), changes, np.zeros(len(place.open), np.int64), easy)
-
-
 N_SUBMITTED = 0
 
 
@@ -290,7 +283,10 @@ class Rules(Easy):
         lines = make_lines(state, orders[0], True, apart)
         queue = make_lines(state, orders[1], False, apart)
         notes = np.full(4, -1, np.int64)
-        place = make_away(self.make_place(state, len(lines.first)), held.changes, notes)
+        place = self.make_place(state, len(lines.first))
+        if len(held.changes.when) and isinstance(place, Nodes):  # nodes go away, and places are of nodes alone
+            of_node = np.zeros(len(place.open), np.int64)
+            place = Away(place._replace(masked=True, away=True), held.changes, of_node, notes)
         held = held._replace(lines=lines, queue=queue)
         scheduler = scheduler._replace(lines=lines, hold=held, holds=True, place=place)
         own = EasyOwn(scheduler, queue, self.by_time_only, self.keep, self.queue_depth, notes)

@@ -60,7 +60,10 @@ def read_options(words: Sequence[str]) -> dict[str, str]:
         word = left.pop(0)
         if word.startswith("--"):
             name, given, value = word[2:].partition("=")
-            name = _whole_name(name)
+            # A beginning that no other long option has is enough (getopt_long(3)).
+            begun = [each for each in _LONG if len(each) > 1 and each.startswith(name)]
+            name = begun[0] if len(begun) == 1 and name not in _LONG else name
+            name = "ntasks-per-node" if name == "tasks-per-node" else name
         else:
             name, value = _SHORT.get(word[1:2], word[1:2]), word[2:].removeprefix("=")
             given = value
@@ -70,13 +73,6 @@ def read_options(words: Sequence[str]) -> dict[str, str]:
         if name == "wrap" and " " not in value:
             break  # Slurm keeps no quotation marks: the words that follow may be the wrapped command's
     return found
-
-
-def _whole_name(name: str) -> str:
-    """Complete a long option, of which a beginning that no other has is enough (getopt_long(3)); others stay."""
-    begun = [each for each in _LONG if len(each) > 1 and each.startswith(name)]
-    name = begun[0] if len(begun) == 1 and name not in _LONG else name
-    return "ntasks-per-node" if name == "tasks-per-node" else name
 
 
 def line_options(line: str) -> dict[str, str]:
@@ -137,6 +133,16 @@ class Asked(NamedTuple):
     """Of each node it takes all memory, ``--mem=0``, and counts for the CPUs that it asked for."""
     of_each: int = 0
     """Tasks of each node that it gets, where a range of nodes alone, ``-N 1-4``, says how many these are."""
+    gpu_defaults: str = ""  # which of cpu and mem it leaves to a site's defaults per GPU
+    unheeded: str = ""  # options that no policy goes by
+    partitions: str = ""  # several, of which the one that starts it first takes it
+    own_cores: str = ""  # whether a task or each cpu has cores of its own
+    reservation: str = ""
+    dependency: str = ""
+    array_limit: int = 0  # how many tasks of its array may run at once; 0 = all
+    licenses: str = ""
+    nice: int = 0
+    is_unreadable: bool = False
 
 
 def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
@@ -280,25 +286,25 @@ def amount(options: Mapping[str, str], name: str, read: Callable[[str], int]) ->
         raise Unreadable(name, f"cannot be read: {error}") from None
 
 
-def beside_sizes(options: Mapping[str, str]) -> tuple[str, str, str, str, str, str, int, str, int]:
-    """Return what else options tell; a nice value that is no whole number is `Unreadable`.
-
-    Which of ``cpu`` and ``mem`` they leave to a site's defaults per GPU; options that no policy goes by; several
-    partitions, of which the one that starts it first takes a job; whether a ``task`` or each ``cpu`` has cores of its
-    own; its reservation, its dependency, how many tasks of its array may run at once (0 = all), licences, nice value.
-    """
+def _beside_sizes(asked: Asked, options: Mapping[str, str]) -> Asked:
+    """Return a request with what options tell beside its size."""
     cpu, mem = {"cpus-per-task", "cpus-per-gpu"}, {"mem", "mem-per-cpu", "mem-per-gpu"}
-    left = [name for name, said in (("cpu", cpu), ("mem", mem)) if not options.keys() & said]
     own = {name: what for (name, value), what in _OWN_CORES.items() if options.get(name) == value}
-    unheeded = sorted((_UNHEEDED & options.keys()) - own.keys())
-    at_once, named = re.search(r"%(\d{1,9})$", options.get("array", "")), options.get("partition", "")
-    nice = options.get("nice") or "0"
+    at_once, nice = re.search(r"%(\d{1,9})$", options.get("array", "")), options.get("nice") or "0"
     if not re.fullmatch(r"-?\d{1,10}", nice):
         raise Unreadable("nice", "is not a whole number")
-    ahead = options.get("dependency", ""), int(at_once[1]) if at_once else 0, options.get("licenses", ""), int(nice)
-    several, reservation = named if "," in named else "", options.get("reservation", "")
-    of_one = "" if "," in reservation else reservation
-    return " ".join(left), " ".join(unheeded), several, next(iter(own.values()), ""), of_one, *ahead
+    several, reservation = options.get("partition", ""), options.get("reservation", "")
+    return asked._replace(
+        gpu_defaults=" ".join(name for name, said in (("cpu", cpu), ("mem", mem)) if not options.keys() & said),
+        unheeded=" ".join(sorted((_UNHEEDED & options.keys()) - own.keys())),
+        partitions=several if "," in several else "",
+        own_cores=next(iter(own.values()), ""),
+        reservation="" if "," in reservation else reservation,
+        dependency=options.get("dependency", ""),
+        array_limit=int(at_once[1]) if at_once else 0,
+        licenses=options.get("licenses", ""),
+        nice=int(nice),
+    )
 
 
 class Seen(NamedTuple):
@@ -321,27 +327,22 @@ class Seen(NamedTuple):
     """It got the GPUs that it asked for, and more of ``cpu`` or ``mem`` than it asked for."""
 
 
-def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
-    """Read a line beside the CPUs and nodes counted: the columns of `_FIELDS`, the last = it is unreadable."""
-    try:
-        options = line_options(line)
-        if nodes > 1 and not options.keys() & {"nodes", "ntasks-per-node"}:
-            options["nodes"] = str(nodes)
-        asked = by_gpu(asked_for(options, cpus), options) if cpus or options.keys() & _SIZES else Asked()
-        return *asked, *beside_sizes(options), False
-    except ValueError:
-        return *Asked(), "", "", "", "", "", "", 0, "", 0, True
-
-
-def _read_key(key: str) -> tuple[Any, ...]:
+def read_line(key: str) -> Asked:
+    """Read the CPUs and the nodes counted, and the command line: ``4 1 sbatch -n 4 run.sh``."""
     cpus, nodes, *line = key.split(" ", 2)
-    return read_line("".join(line), int(cpus), int(nodes))
+    try:
+        options = line_options("".join(line))
+        if int(nodes) > 1 and not options.keys() & {"nodes", "ntasks-per-node"}:
+            options["nodes"] = nodes
+        is_sized = int(cpus) or options.keys() & _SIZES
+        asked = by_gpu(asked_for(options, int(cpus)), options) if is_sized else Asked()
+        return _beside_sizes(asked, options)
+    except ValueError:
+        return Asked(is_unreadable=True)
 
 
 _SIZES = {"ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "ntasks-per-gpu"}
-_FIELDS: list[type] = [
-    object, *[np.int64] * 9, object, bool, bool, np.int64, *[object] * 6, np.int64, object, np.int64, bool,
-]  # fmt: skip
+_DTYPES: list[type] = [{str: object, int: np.int64, bool: bool}[type(one)] for one in Asked()]
 
 
 def line_columns(
@@ -353,22 +354,20 @@ def line_columns(
     """
     text = pd.Series("", index=range(len(seen.cpus))) if lines is None else lines.reset_index(drop=True).str.strip()
     keys = pd.Series(seen.cpus.astype(str)) + " " + seen.wished.astype(str) + " " + text
-    fields = by_value(keys, _read_key, _FIELDS)
-    asked = dict(zip(Asked._fields, fields, strict=False))
-    bad = fields[-1] & ledger.keep
+    asked = dict(zip(Asked._fields, by_value(keys, read_line, _DTYPES), strict=True))
+    bad = asked["is_unreadable"] & ledger.keep
     if bad.any():
         first = text.iloc[int(np.argmax(bad))]
         ledger.note(
             f"{counted(int(bad.sum()), 'submit line')} cannot be read, first {short(first)}: the shape that the log "
             "shows is taken, and what these jobs depend on is not known"
         )
-    told = ("partitions", "own_cores", "reservation", "dependency", "array_limit", "licenses", "nice")
-    for name, values in zip(told, fields[-8:-1], strict=True):
+    for name in ("partitions", "own_cores", "reservation", "dependency", "array_limit", "licenses", "nice"):
         if name == "reservation" and name in columns:  # Slurm names none for a job that came before it had begun
-            columns[name] = np.where(columns[name] == "", values, columns[name])
-        if name not in columns and any(values[ledger.keep]):
-            columns[name] = values
-    if len(names := pd.Series(fields[-9][ledger.keep]).str.split().explode().dropna()):
+            columns[name] = np.where(columns[name] == "", asked[name], columns[name])
+        if name not in columns and any(asked[name][ledger.keep]):
+            columns[name] = asked[name]
+    if len(names := pd.Series(asked["unheeded"][ledger.keep]).str.split().explode().dropna()):
         each = ", ".join(f"--{name} {n:,}" for name, n in names.value_counts().sort_index().items())
         ledger.note(
             f"{counted(names.index.nunique(), 'job')} name options that no policy goes by, and may start on "
@@ -376,7 +375,7 @@ def line_columns(
         )
     if asked["exclusive"].any():
         columns["exclusive"] = asked["exclusive"]
-    open_ = pd.Series(fields[-10], dtype=object).str
+    open_ = pd.Series(asked["gpu_defaults"], dtype=object).str
     left = {name: more & ~asked["exclusive"] & open_.contains(name).to_numpy(bool) for name, more in seen.more.items()}
     if any((of & ledger.keep).any() for of in left.values()):
         columns["gpu_defaults"] = np.where(left["cpu"], "cpu ", "") + np.where(left["mem"], "mem", "").astype(object)

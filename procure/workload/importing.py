@@ -255,20 +255,16 @@ def _read_log(path: Path, given: LogSettings, keep_unfinished: bool | LogFormat)
     try:
         found = FORMATS[how.format or "sacct"].read(path, how)
     except TableError as error:
-        said = str(error) if str(path) in str(error) else f"{path}: {error}"
-        raise TableError(said + (_likely(path, how) if told is None else "")) from None
+        said, other = str(error) if str(path) in str(error) else f"{path}: {error}", ""
+        if told is None and path.suffix != ".parquet":  # what a log looks like that is not of its stated format
+            head = log_bytes(path)[:65_536].decode("utf-8", errors="replace")
+            looks, other = recognised(head), not_read(head)
+            if not other and looks is not None and looks.name not in ("csv", how.format):
+                other = f"looks like {looks.name}, {looks.of}"
+        raise TableError(f"{said}; it {other}" if other else said) from None
     if told is not None:
         found.notes.insert(0, f"read as {told.name}, {told.of}: {why}")
     return found
-
-
-def _likely(path: Path, how: LogSettings) -> str:
-    """Say what a log that cannot be read as its stated format looks like."""
-    head = "" if path.suffix == ".parquet" else log_bytes(path)[:65_536].decode("utf-8", errors="replace")
-    found, other = recognised(head), not_read(head)
-    if not other and found is not None and found.name not in ("csv", how.format):
-        other = f"looks like {found.name}, {found.of}"
-    return f"; it {other}" if other else ""
 
 
 def is_job_table(path: Path, given: LogSettings) -> bool:

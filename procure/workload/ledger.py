@@ -100,18 +100,13 @@ class Imported:
 
     def account(self) -> list[str]:
         """Say in sentences how many rows were kept and dropped, why, and how the log was read."""
-        return [
-            f"{counted(self.n_read, 'row')} read, {counted(len(self.jobs), 'job')} kept",
-            *(f"dropped {count:,}: {reason}" for reason, count in self.dropped.items()),
-            *([self._asked()] if self.shape else []),
-            *self.notes,
-            *(f"careful: {text}" for text in self.warnings),
-        ]
-
-    def _asked(self) -> str:
-        tasks, nodes, unknown = (f"{round(100 * self.shape[name])} %" for name in ("tasks", "nodes", "unknown"))
-        why = f" ({self.unknown})" if self.unknown and self.shape["unknown"] else ""
-        return f"{tasks} of the core-hours asked for tasks, {nodes} for nodes, {unknown} unknown{why}"
+        said = [f"{counted(self.n_read, 'row')} read, {counted(len(self.jobs), 'job')} kept"]
+        said += [f"dropped {count:,}: {reason}" for reason, count in self.dropped.items()]
+        if self.shape:
+            tasks, nodes, unknown = (f"{round(100 * self.shape[name])} %" for name in ("tasks", "nodes", "unknown"))
+            why = f" ({self.unknown})" if self.unknown and self.shape["unknown"] else ""
+            said.append(f"{tasks} of the core-hours asked for tasks, {nodes} for nodes, {unknown} unknown{why}")
+        return [*said, *self.notes, *(f"careful: {text}" for text in self.warnings)]
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
@@ -330,10 +331,7 @@ def _gres(text: pd.Series, n_nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 def _first(*choices: np.ndarray) -> np.ndarray:
     """Return, row by row, the first choice that is not missing."""
-    answer = choices[0]
-    for other in choices[1:]:
-        answer = np.where(np.isnan(answer), other, answer)
-    return answer
+    return reduce(lambda first, other: np.where(np.isnan(first), other, first), choices)
 
 
 def _more(log: _Log) -> dict[str, object]:

@@ -247,12 +247,6 @@ _NOT_TAKEN = re.compile(r"SLURM_(CLUSTERS|TIME_FORMAT)|(SQUEUE|SINFO|SACCT|SCONT
 """Variables that would have Slurm's commands show another cluster, a part of the jobs, or other times."""
 
 
-def slurm_environment(**more: str) -> dict[str, str]:
-    """Return our environment without what changes what Slurm's commands show, lists of array tasks whole, and more."""
-    kept = {name: value for name, value in os.environ.items() if not _NOT_TAKEN.fullmatch(name)}
-    return kept | {"SLURM_BITSTR_LEN": "0"} | more
-
-
 def run_slurm(command: Sequence[str], patience: int = PATIENCE, *, unix_times: bool = False) -> str:
     """Run a command of Slurm and return what it prints.
 
@@ -272,8 +266,9 @@ def run_slurm(command: Sequence[str], patience: int = PATIENCE, *, unix_times: b
         It is not installed here, gave no answer in time, or failed: in its own last line.
     """
     n = next(i for i, word in enumerate(command) if "=" not in word)
-    more = {"SLURM_TIME_FORMAT": "%s"} if unix_times else {}
-    name, environment = command[n], slurm_environment(**more, **dict(word.split("=", 1) for word in command[:n]))
+    name, environment = command[n], {key: value for key, value in os.environ.items() if not _NOT_TAKEN.fullmatch(key)}
+    environment |= {"SLURM_BITSTR_LEN": "0"} | ({"SLURM_TIME_FORMAT": "%s"} if unix_times else {})
+    environment |= dict(word.split("=", 1) for word in command[:n])
     try:
         done = subprocess.run(command[n:], capture_output=True, timeout=patience, check=False, env=environment)
     except FileNotFoundError:
