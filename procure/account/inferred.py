@@ -235,27 +235,25 @@ def infer_outages(laid: Laid) -> list[Outage]:
     ran nothing on them, or of the least that was missing. None begins before the first start, none shows after the
     last submission: what ran beside the jobs that were left then is no part of a log that is cut there.
     """
-    n_days = int(laid.log.event_at[-1]) // DAY + 1
-    cut = int(laid.log.submit[-1]) // DAY
-    started = laid.log.start[laid.log.start < NOBODY]
+    log, cpus = laid.log, laid.centre.cpus
+    n_days, cut = int(log.event_at[-1]) // DAY + 1, int(log.submit[-1]) // DAY
+    started = log.start[log.start < NOBODY]
     first = -(-int(started.min()) // DAY) if len(started) else n_days
     if not laid.has_nodes:
-        every = np.ones(len(laid.jobs), bool)
-        used, least = _levels(laid.log, every, laid.log.cpus)
-        days = _Days.of(laid.log, used, least, n_days)
-        shows, pressed = days.show(laid.total_cpus, days.most)
+        shows, pressed, most = _shown(log, np.ones(len(laid.jobs), bool), log.cpus, laid.total_cpus)
         shows[:first] = False
         return [
-            Outage(0, laid.total_cpus - int(days.most[a:b].max()), a * DAY, b * DAY, float(pressed[a:b].mean()), ALL)
+            Outage(0, laid.total_cpus - int(most[a:b].max()), a * DAY, b * DAY, float(pressed[a:b].mean()), ALL)
             for a, b in _runs(shows, cut)
         ]
-    held, cpus = _held_on(laid), laid.centre.cpus
+    job = np.repeat(np.arange(len(log.submit)), np.diff(log.node_first))
+    known = (log.node_list >= 0) & (log.end > log.start)[job]  # what ran for a time, but on nodes that are not known
+    held = job[known], log.node_list[known]
     busy = _busy(laid, held, n_days)
     shown, pressing = np.zeros((2, len(cpus), n_days))
     for nodes, waits in _sets(laid):
-        used, least = _levels(laid.log, waits, _cpus_on(laid, nodes))
-        days = _Days.of(laid.log, used, least, n_days)
-        shows, pressed = days.show(int(cpus[nodes].sum()), (busy & nodes[:, None]).T @ cpus)
+        there = (busy & nodes[:, None]).T @ cpus
+        shows, pressed, _ = _shown(log, waits, _cpus_on(laid, nodes), int(cpus[nodes].sum()), there)
         shown[nodes] = np.maximum(shown[nodes], shows)
         pressing[nodes] = np.maximum(pressing[nodes], pressed)
     shown[:, :first] = 0  # before the first start nothing is known of any node
@@ -272,32 +270,26 @@ def infer_outages(laid: Laid) -> list[Outage]:
     ]
 
 
-class _Days(NamedTuple):
-    """Use and waiting, by day."""
+def _shown(
+    log: Log, waits: np.ndarray, cpus: np.ndarray, total: int, there: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Say which days show that of ``total`` CPUs only ``there`` were; for which share usage pressed there; the most.
 
-    used: np.ndarray  # int64[m], CPUs in use after each moment
-    least: np.ndarray  # int64[m], the fewest that a waiting job needs
-    day: np.ndarray  # int64[m]
-    lasts: np.ndarray  # int64[m], s
-    most: np.ndarray  # int64[n_days], CPUs in use at once
-
-    @classmethod
-    def of(cls, log: Log, used: np.ndarray, least: np.ndarray, n_days: int) -> _Days:
-        at = np.sort(np.concatenate([log.event_at, np.arange(n_days + 1) * DAY]), kind="stable")
-        at = at[np.append(True, at[1:] > at[:-1])]
-        place = np.searchsorted(log.event_at, at, side="right") - 1
-        used, least, day = used[place], least[place], np.minimum(at // DAY, n_days - 1)
-        most = np.zeros(n_days, np.int64)
-        np.maximum.at(most, day, used)
-        return cls(used, least, day, np.diff(np.append(at, at[-1])), most)
-
-    def show(self, total: int, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Say which days show that of ``total`` CPUs only ``there`` were, and for which share usage pressed there."""
-        n_days = len(self.most)
-        with_room = np.bincount(self.day, self.lasts * (self.least <= total - self.used), minlength=n_days) / DAY
-        none_left = (self.least > there[self.day] - self.used) & (self.least < NOBODY)
-        pressed = np.bincount(self.day, self.lasts * none_left, minlength=n_days) / DAY
-        return (with_room > WITH_ROOM) & (pressed > PRESSED) & (there < total) & (self.most <= there), pressed
+    ``waits`` and ``cpus`` as of `_fill_levels`; the most CPUs in use at once on a day are those there by default.
+    """
+    n_days, used, least = int(log.event_at[-1]) // DAY + 1, *np.zeros((2, len(log.event_at)), np.int64)
+    _fill_levels(log, waits, np.asarray(cpus, np.int64), used, least)
+    at = np.sort(np.concatenate([log.event_at, np.arange(n_days + 1) * DAY]), kind="stable")
+    at = at[np.append(True, at[1:] > at[:-1])]
+    place = np.searchsorted(log.event_at, at, side="right") - 1
+    used, least, day = used[place], least[place], np.minimum(at // DAY, n_days - 1)
+    most, lasts = np.zeros(n_days, np.int64), np.diff(np.append(at, at[-1]))
+    np.maximum.at(most, day, used)
+    there = most if there is None else there
+    with_room = np.bincount(day, lasts * (least <= total - used), minlength=n_days) / DAY
+    none_left = (least > there[day] - used) & (least < NOBODY)
+    pressed = np.bincount(day, lasts * none_left, minlength=n_days) / DAY
+    return (with_room > WITH_ROOM) & (pressed > PRESSED) & (there < total) & (most <= there), pressed, most
 
 
 def _runs(shows: np.ndarray, cut: int) -> list[tuple[int, int]]:
@@ -306,16 +298,8 @@ def _runs(shows: np.ndarray, cut: int) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2) if min(b, cut) - a > 1]
 
 
-def _held_on(laid: Laid) -> tuple[np.ndarray, np.ndarray]:
-    """Return jobs and nodes, int64[m] each, of all that ran for a time, but on nodes that are not known."""
-    log = laid.log
-    job = np.repeat(np.arange(len(log.submit)), np.diff(log.node_first))
-    kept = (log.node_list >= 0) & (log.end > log.start)[job]
-    return job[kept], log.node_list[kept]
-
-
 def _busy(laid: Laid, held: tuple[np.ndarray, np.ndarray], n_days: int) -> np.ndarray:
-    """Say on which days anything ran on a node: bool[n_nodes, n_days]; ``held`` as of `_held_on`."""
+    """Say on which days anything ran on a node, bool[n_nodes, n_days]; ``held`` are jobs and nodes, int64[m] each."""
     job, node = held
     change = np.zeros((len(laid.centre.cpus), n_days + 1), np.int64)
     np.add.at(change, (node, laid.log.start[job] // DAY), 1)
@@ -348,15 +332,9 @@ def _around(laid: Laid, own: np.ndarray, begin: int, end: int) -> tuple[int, int
     return max(since, begin - DAY, 0), min(until, end + DAY)
 
 
-def _levels(log: Log, waits: np.ndarray, cpus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return after each event the CPUs in use, and the fewest that an eligible waiting job of some needs."""
-    used, least = np.zeros(len(log.event_at), np.int64), np.zeros(len(log.event_at), np.int64)
-    _fill_levels(log, waits, np.asarray(cpus, np.int64), used, least)
-    return used, least
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fill_levels(log, waits, cpus, used, least):
+    """Lay out after each event the CPUs in use, and the fewest that an eligible waiting job of some needs."""
     waiting = [(log.cpus[0], np.int64(0)) for _ in range(0)]
     started = np.zeros(log.submit.size, np.bool_)
     now = 0

@@ -241,7 +241,13 @@ def _partition_nodes(
 def _log(jobs: pd.DataFrame, placed: Placed, held: np.ndarray, owner: np.ndarray, group: np.ndarray) -> Log:
     origin, requested = int(jobs["submit_time"].min()), jobs["requested_time"].to_numpy(np.int64)
     names = ("submit_time", "eligible_time", "start_time", "end_time")
-    times = [jobs[name].to_numpy(np.int64) - origin for name in names]
+    submit, eligible, start, end = times = [jobs[name].to_numpy(np.int64) - origin for name in names]
+    # Events of one moment are in the order of their kinds, and of one kind by job; a job of no length has no end.
+    n, job, runs, later = len(submit), np.arange(len(submit), dtype=np.int32), end > start, eligible > submit
+    at = np.concatenate([end[runs], eligible[later], submit, start])
+    kinds = np.array([ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED], np.int8)
+    kind = np.repeat(kinds, [runs.sum(), later.sum(), n, n])
+    order = np.argsort(len(kinds) * at + kind, kind="stable")
     return Log(  # type: ignore[call-arg]
         *times,
         np.where(requested > 0, requested, FAR),
@@ -251,7 +257,9 @@ def _log(jobs: pd.DataFrame, placed: Placed, held: np.ndarray, owner: np.ndarray
         group,
         np.asarray(placed.first, np.int64),
         placed.number,
-        *_events(*times),
+        at[order],
+        kind[order],
+        np.concatenate([job[runs], job[later], job, job])[order],
     )
 
 
@@ -286,21 +294,6 @@ def _held(
             raise
         return asked, np.zeros(n, bool), ("the nodes do not hold what jobs held, so what they asked for is taken",)
     return held, whole, ()
-
-
-def _events(
-    submit: np.ndarray, eligible: np.ndarray, start: np.ndarray, end: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the moments, kinds and jobs of all events; a job of no length has no end, one that is eligible no more."""
-    n = len(submit)
-    job = np.arange(n, dtype=np.int32)
-    runs, later = end > start, eligible > submit
-    at = np.concatenate([end[runs], eligible[later], submit, start])
-    kinds = np.array([ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED], np.int8)
-    kind = np.repeat(kinds, [runs.sum(), later.sum(), n, n])
-    about = np.concatenate([job[runs], job[later], job, job])
-    order = np.argsort(len(kinds) * at + kind, kind="stable")  # of one moment and kind they stand by job
-    return at[order], kind[order], about[order]
 
 
 def with_outages(laid: Laid, node: np.ndarray, cpus: np.ndarray, begin: np.ndarray, end: np.ndarray) -> Laid:

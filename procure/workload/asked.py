@@ -129,10 +129,8 @@ class Asked(NamedTuple):
     gpus_per_node: int = 0
     gpu_type: str = ""
     exclusive: bool = False
-    all_memory: bool = False
-    """Of each node it takes all memory, ``--mem=0``, and counts for the CPUs that it asked for."""
-    of_each: int = 0
-    """Tasks of each node that it gets, where a range of nodes alone, ``-N 1-4``, says how many these are."""
+    all_memory: bool = False  # of each node, --mem=0; it counts for the CPUs that it asked for
+    of_each: int = 0  # tasks of each node that it gets, where a range of nodes alone, -N 1-4, says how many these are
     gpu_defaults: str = ""  # which of cpu and mem it leaves to a site's defaults per GPU
     unheeded: str = ""  # options that no policy goes by
     partitions: str = ""  # several, of which the one that starts it first takes it
@@ -313,18 +311,12 @@ class Seen(NamedTuple):
     cpus: np.ndarray
     wished: np.ndarray
     given: np.ndarray
-    spread: np.ndarray
-    """It asked for tasks alone, which is counted as one node, and got several."""
-    per_node: np.ndarray
-    """Its memory is that of each node."""
-    all_memory: np.ndarray
-    """No memory is counted as asked for, and some as given: that of whole nodes."""
-    uneven: np.ndarray
-    """Its GPUs do not part evenly over its nodes."""
-    held: np.ndarray
-    """CPUs that it got."""
-    more: dict[str, np.ndarray]
-    """It got the GPUs that it asked for, and more of ``cpu`` or ``mem`` than it asked for."""
+    spread: np.ndarray  # it asked for tasks alone, which is counted as one node, and got several
+    per_node: np.ndarray  # its memory is that of each node
+    all_memory: np.ndarray  # no memory is counted as asked for, and some as given: that of whole nodes
+    uneven: np.ndarray  # its GPUs do not part evenly over its nodes
+    held: np.ndarray  # CPUs that it got
+    more: dict[str, np.ndarray]  # it got the GPUs that it asked for, and more of cpu or mem than it asked for
 
 
 def read_line(key: str) -> Asked:
