@@ -91,13 +91,8 @@ class Account(Shown):
     def shown(self) -> pd.DataFrame:
         """Return the causes for people, those without hours left out."""
         kept = self.causes[(self.causes["hours"] > 0) | (self.causes["upper"] > 0)]
-        return kept.assign(
-            cause=kept["cause"].map(SAID),
-            hours=kept["hours"].map("{:,.1f}".format),
-            share=kept["share"].map("{:.1%}".format),
-            lower=kept["lower"].map("{:,.1f}".format),
-            upper=kept["upper"].map("{:,.1f}".format),
-        )
+        hours = {name: kept[name].map("{:,.1f}".format) for name in ("hours", "lower", "upper")}
+        return kept.assign(cause=kept["cause"].map(SAID), share=kept["share"].map("{:.1%}".format), **hours)
 
     @property
     def sentence(self) -> str:
@@ -303,17 +298,9 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
         ran_nothing = f"{nodes} ran nothing while jobs waited, for {days:,.1f} node-days in all: `outage` goes by that"
         missing = f"capacity was missing on {days:,.0f} days, as usage shows"
         notes.append(ran_nothing if laid.has_nodes else missing)
-    causes = pd.DataFrame(
-        {
-            "cause": CAUSES,
-            "hours": seconds.sum(0) / 3600,
-            "share": seconds.sum(0) / max(total, 1),
-            "lower": lower / 3600,
-            "upper": upper / 3600,
-        }
-    )
+    hours = {"hours": seconds.sum(0) / 3600, "share": seconds.sum(0) / max(total, 1)}
     return Account(
-        causes=causes,
+        causes=pd.DataFrame({"cause": CAUSES} | hours | {"lower": lower / 3600, "upper": upper / 3600}),
         by_class=_by_class(jobs, seconds),
         by_job=seconds,
         limits=limits,

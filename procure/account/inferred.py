@@ -24,11 +24,9 @@ def pauses_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> np.ndarray:
     the more special stands above it.
     """
     found = np.zeros(len(jobs), np.int64)
-    pauses = [
-        (*rule.subject.partition(" ")[::2], int(float(str(rule.value)))) for rule in rules if rule.kind == "pause"
-    ]
+    pauses = {rule.subject: int(float(str(rule.value))) for rule in rules if rule.kind == "pause"}
     for key in ("", "partition", "account", "user"):
-        known = {name: pause for kind, name, pause in pauses if kind == key}
+        known = {whose.partition(" ")[2]: pause for whose, pause in pauses.items() if whose.partition(" ")[0] == key}
         if known and not key:
             found[:] = known[""]
         elif known and key in jobs:

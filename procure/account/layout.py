@@ -166,11 +166,8 @@ def lay_out(
     if placed.alone and known is not None:
         notes += _too_few(jobs, log.cpus, total)
     largest = held.max() if known is None else known["cpus"].max()
-    none, unlimited, peaks = (
-        np.zeros(0, np.int64),
-        np.full(len(names), FAR, np.int64),
-        np.zeros((2, len(names)), np.int64),
-    )
+    none, unlimited = np.zeros(0, np.int64), np.full(len(names), FAR, np.int64)
+    peaks = np.zeros((2, len(names)), np.int64)
     for kind in log.kinds:
         peaks += usual_of(log.start, log.end, log.owner[kind], log.cpus, len(names))
     totals = (placed.table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus"))

@@ -106,8 +106,8 @@ def paired_tests(values: pd.DataFrame, baseline: str) -> pd.DataFrame:
     for policy in complete.columns.drop(baseline):
         difference = (complete[policy] - complete[baseline]).to_numpy()
         n = len(difference)
-        row = {"policy": policy, "baseline": baseline, "n": n, "difference": np.nan, "low": np.nan}
-        row |= {"high": np.nan, "p_t": np.nan, "p_wilcoxon": np.nan}
+        row = {"policy": policy, "baseline": baseline, "n": n}
+        row |= dict.fromkeys(("difference", "low", "high", "p_t", "p_wilcoxon"), np.nan)
         if n:
             row["difference"] = difference.mean()
         if n >= FEWEST_PAIRS:
@@ -307,13 +307,8 @@ def _table(runs: Mapping[str, Run], total_cpus: int) -> tuple[pd.DataFrame, Rank
             for name, run in runs.items()
         ]
     )
-    criteria = pd.DataFrame(
-        {
-            "makespan": table["makespan"],
-            "slowdown": table["mean_bounded_slowdown"],
-            "usage": table["resource_usage"],
-        }
-    ).astype(float)
+    of = {"makespan": "makespan", "slowdown": "mean_bounded_slowdown", "usage": "resource_usage"}
+    criteria = pd.DataFrame({name: table[column] for name, column in of.items()}).astype(float)
     ranking = rank(criteria.set_axis(table["policy"]), PUBLISHED_WEIGHTS, {"usage"})
     table["score"] = ranking.score.to_numpy()
     table["rank"] = table["score"].round(12).rank(ascending=False, method="min").astype(int)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, field_validator
 
 from procure.errors import TableError
 from procure.schemas import QUOTE
@@ -83,7 +83,7 @@ class OfferReading(Settings):
     no warranty line.
     """
 
-    currency: str | None = None
+    currency: Annotated[str, AfterValidator(currency_code)] | None = None
     rates: dict[str, Annotated[Exact, Field(gt=0)]] = Field(default_factory=dict)
     decimal: Literal["comma", "point"] | None = None
     tax_percent: Annotated[Exact, Field(ge=0, lt=100)] | None = None
@@ -93,11 +93,6 @@ class OfferReading(Settings):
     warranty_years: PositiveInt | None = None
 
     REMOVED: ClassVar[dict[str, str]] = {"harmless": "name the cells that change no price: ignore = ['A14']"}
-
-    @field_validator("currency")
-    @classmethod
-    def _known(cls, code: str | None) -> str | None:
-        return code if code is None else currency_code(code)
 
     @field_validator("rates")
     @classmethod
