@@ -274,23 +274,6 @@ def test_a_log_without_jobs_or_without_a_header_is_an_error(sacct):
         sacct(line(), header=HEADER.replace("Submit", "Sent"))
 
 
-@pytest.mark.parametrize(
-    ("name", "n_read", "also"),
-    [("sacct-X.psv", 57, {}), ("sacct-X-duplicates.psv", 58, {}), ("sacct-with-steps.psv", 114, {"job step": 57})],
-)
-def test_the_three_views_of_one_real_slurm_give_the_same_jobs(shared_data, name, n_read, also):
-    imported = import_log(shared_data(f"slurm_22_05/{name}"), "sacct", tz="UTC")
-    assert imported.n_read == n_read
-    assert imported.dropped == {**also, "never started": 4, "still running": 2}
-    reference = import_log(shared_data("slurm_22_05/sacct-X.psv"), "sacct", tz="UTC").jobs
-    earlier = imported.jobs["job_id"].str.contains("~")
-    assert earlier.sum() == n_read - 57 - also.get("job step", 0)  # one job was requeued while it ran
-    some = [name for name in reference if name != "job_name"]  # not every view has the names
-    assert imported.jobs[~earlier].reset_index(drop=True)[some].equals(reference[some])
-    gpus = reference.set_index("job_id")["gpus_per_node"]
-    assert gpus[["15", "16", "17", "18", "19", "20"]].tolist() == [2, 1, 4, 1, 2, 2]
-
-
 def test_an_empty_field_at_the_end_of_every_row_is_none(sacct):
     """`--parsable` and spreadsheets end each row with a separator, some without one in the header."""
     whole = sacct(line(), line("2"))

@@ -108,28 +108,6 @@ def test_an_unreadable_line_is_an_error_with_its_number_or_a_counted_drop(swf, l
     assert swf(row(), line, skip_bad_rows=True).dropped == {"unreadable row": 1}
 
 
-@pytest.mark.parametrize(
-    ("name", "preset", "kept", "dropped"),
-    [
-        ("pwa/KTH-SP2-1996-2.1-cln.swf.xz", None, 27_992, {}),
-        ("metacentrum_wagap_2013/wagap-2013_jan-feb.swf.xz", "metacentrum", 8_196, {"negative run time": 2}),
-        ("synthetic/lublin_256.swf.xz", None, 10_000, {}),
-    ],
-)
-def test_real_logs_keep_their_rows(shared_data, name, preset, kept, dropped):
-    imported = import_log(shared_data(name), "swf", preset)
-    assert (len(imported.jobs), imported.dropped) == (kept, dropped)
-
-
-def test_metacentrum_s_nodes_and_memory_come_from_its_own_fields(shared_data):
-    path = shared_data("metacentrum_wagap_2013/wagap-2013_jan-feb.swf.xz")
-    jobs = import_log(path, "swf", "metacentrum").jobs
-    first = jobs.iloc[0]
-    assert (first["n_nodes"], first["cpus_per_node"], first["mem_mb_per_node"]) == (1, 64, 68_720)
-    assert (first["node_ids"], first["partition"]) == ("1241", "q_1d")
-    assert (jobs["n_nodes"] == 1).mean() > 0.97
-
-
 @pytest.mark.parametrize("header", ["", "; UnixStartTime: 0\n", "; UnixStartTime: 1668693697\n"])
 def test_times_that_are_unix_seconds_already_stay(swf, header):
     """A log whose first job comes decades after its own start counts in Unix seconds, whatever its header says."""
