@@ -20,9 +20,8 @@ import numpy as np
 import pandas as pd
 from queue_time_claims import busy_year
 
-from procure.comparison.classes import resource_usage
-from procure.comparison.parts import paired_tests
-from procure.comparison.ranking import PUBLISHED_WEIGHTS, rank
+from procure.comparison.side_by_side import PUBLISHED_WEIGHTS, paired_tests, rank
+from procure.comparison.waits import resource_usage
 from procure.forecast.periods import find_patterns
 from procure.run import simulate
 from procure.schemas import JOB

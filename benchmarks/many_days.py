@@ -32,7 +32,7 @@ from procure.sweep.choose_days import probe_days
 from procure.sweep.results import StudyResults, load_results
 from procure.tables import write
 from procure.workload import day_table, import_log, merge, split_days
-from procure.workload.days import choose, without_quiet
+from procure.workload.parts import choose, without_quiet
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARE = 0.1

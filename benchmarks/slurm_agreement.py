@@ -18,7 +18,7 @@ from procure.site.model import NodeEvent, Reservation, Site
 from procure.site.store import write_site
 from procure.site.understand import read_slurm
 from procure.tables import JOB, check
-from procure.workload.slurm_text import expand_nodes
+from procure.workload.slurm import expand_nodes
 
 WITHIN = 10
 RIVALS = ("easy", "best-fit")

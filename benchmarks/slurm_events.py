@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from procure.files.read import as_utf8, read_bytes
-from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
+from procure.workload.slurm import slurm_limit, slurm_memory_limit
 
 
 def _options(text: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ import pandas as pd
 from slurm_scenarios import jobs_of, write_configuration
 
 from procure.site.collect import collect
-from procure.workload.slurm_text import expand_nodes
+from procure.workload.slurm import expand_nodes
 
 SACCT = (
     "JobID,JobIDRaw,JobName,User,Account,Partition,QOS,Submit,Eligible,Start,End,State,TimelimitRaw,ReqCPUS,ReqMem,"

@@ -18,8 +18,7 @@ import pandas as pd
 
 from procure.account.account import account_waits
 from procure.account.layout import started_jobs
-from procure.fitting.fidelity import Fidelity, fidelity
-from procure.fitting.fit import fit_site
+from procure.fitting.fit import Fidelity, fidelity, fit_site
 from procure.run import simulate
 from procure.site.model import Association, Limits, NodeEvent, Partition, Priority, Qos, Rule, Site
 from procure.site.store import write_site

@@ -53,9 +53,9 @@ from procure.simulator.state import FAR, System, build
 from procure.simulator.tasks import placed
 from procure.tables import as_table, check, with_clock_of
 from procure.text import Shown, counted, with_unit
-from procure.workload.classes import class_of
 from procure.workload.clock import has_dates
-from procure.workload.replay import check_warm_up
+from procure.workload.describe import class_of
+from procure.workload.parts import check_warm_up
 from procure.workload.speedups import GPUS as GPU_SPEEDS
 from procure.workload.speedups import KINDS as KIND_SPEEDS
 from procure.workload.speedups import run_times_on

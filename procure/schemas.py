@@ -343,7 +343,7 @@ _OF_CLASS = {
     "cpu": "jobs on one node, without GPU or much memory",
 }
 CLASSES = tuple(_OF_CLASS)
-"""Classes of jobs, see `procure.workload.classes.class_of`."""
+"""Classes of jobs, see `procure.workload.describe.class_of`."""
 
 
 def _metric(name: str, unit: str, meaning: str, how: str = "mean", make: Any = _float, ranked: str = "") -> Column:

@@ -24,7 +24,7 @@ from procure.study.sections import write_workloads
 from procure.tables import check, read, write
 from procure.workload import generate, import_log, load_recipe, read_log
 from procure.workload.generate import DEFAULT_RECIPE, RECIPES
-from procure.workload.presets import FOLDER, load_preset
+from procure.workload.log_settings import FOLDER, load_preset
 from procure.workload.speed import exact_speed
 
 QUOTES = (

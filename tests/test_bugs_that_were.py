@@ -29,7 +29,7 @@ from procure.site.values import whole
 from procure.study import load_study
 from procure.tables import check, read, write
 from procure.workload import Imported, import_log, overview
-from procure.workload.slurm_env import run_slurm
+from procure.workload.slurm import run_slurm
 
 
 def test_collect_asks_for_the_days_that_are_given(procure) -> None:

@@ -12,10 +12,10 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.comparison import compare, parts, replay
-from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
-from procure.comparison.parts import paired_tests
+from procure.comparison import compare, replay
 from procure.comparison.report import mean_waits
+from procure.comparison.side_by_side import in_slices, paired_tests
+from procure.comparison.waits import metrics_by, resource_usage, size_class, user_class
 from procure.errors import TableError
 from procure.run import simulate
 from procure.simulator.metrics import METRIC_NAMES, utilization_nodes
@@ -38,17 +38,12 @@ def test_paired_tests_are_scipys_and_the_interval_covers_the_mean():
     assert paired_tests(values, "a").equals(paired_tests(values, "a"))
 
 
-def test_no_difference_has_no_p_value():
+def test_no_significance_of_few_parts_and_none_without_a_difference():
     """Equal policies, and a single part, give NaN instead of an error."""
-    values = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, 2.0, 3.0]})
-    row = paired_tests(values, "a").iloc[0]
-    assert row["difference"] == 0
-    assert np.isnan(row["p_t"]) and np.isnan(row["p_wilcoxon"])
-    assert np.isnan(paired_tests(values.iloc[:1], "a").iloc[0]["low"])
-
-
-def test_no_significance_of_few_parts():
     values = pd.DataFrame({"a": [10.0, 20, 30, 40, 50, 60], "b": [9.0, 18, 28, 37, 46, 55]})
+    same = paired_tests(values.assign(b=values["a"]), "a").iloc[0]
+    assert same["difference"] == 0 and same[["p_t", "p_wilcoxon"]].isna().all()
+    assert np.isnan(paired_tests(values.iloc[:1], "a").iloc[0]["low"])
     few, enough = paired_tests(values.iloc[:5], "a").iloc[0], paired_tests(values, "a").iloc[0]
     assert few["difference"] == -2.4 and few[["low", "high", "p_t", "p_wilcoxon"]].isna().all()
     assert enough["p_wilcoxon"] < 0.05 and enough["high"] < 0
@@ -64,12 +59,9 @@ def test_size_and_user_classes():
 
 def test_resource_usage_counts_only_wanted_cpus():
     """Two CPUs, one busy for 10 s: nobody wanted the other, so usage is 1 while utilization is 1/2."""
-    jobs = job_table(submit_time=[0, 20], run_time=[10, 10])
-    run = simulate(jobs, node_table(2), "fcfs")
-    assert resource_usage(run.schedule, 2) == 1.0
-    jobs = job_table(submit_time=[0, 0], run_time=[10, 10], n_nodes=[1, 2])
-    run = simulate(jobs, node_table(2), "fcfs")
-    assert resource_usage(run.schedule, 2) == pytest.approx(30 / 40)
+    for submit, n_nodes, usage in (([0, 20], 1, 1.0), ([0, 0], [1, 2], 30 / 40)):
+        run = simulate(job_table(submit_time=submit, run_time=[10, 10], n_nodes=n_nodes), node_table(2), "fcfs")
+        assert resource_usage(run.schedule, 2) == pytest.approx(usage)
 
 
 def test_a_class_of_which_no_job_runs_is_a_column_without_a_wait():
@@ -82,10 +74,10 @@ def test_a_class_of_which_no_job_runs_is_a_column_without_a_wait():
 
 def test_slices():
     jobs = job_table(submit_time=np.arange(100) * 20_000, run_time=[1] * 100)
-    weeks = list(parts.slices(jobs, "week"))
+    weeks = list(in_slices(jobs, "week"))
     assert [len(week) for _, week in weeks] == [31, 30, 30]  # the fourth has too few jobs
     with pytest.raises(TableError, match="did you mean week"):
-        list(parts.slices(jobs, "weeks"))
+        list(in_slices(jobs, "weeks"))
 
 
 def test_replay_of_a_simulated_log_is_perfect():

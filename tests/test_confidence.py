@@ -22,7 +22,7 @@ from procure.recommender.recommender import recommend, with_front
 from procure.recommender.values import Criteria, PackageValues
 from procure.sweep import trial
 from procure.workload import generate
-from procure.workload.scale import bursts
+from procure.workload.load import bursts
 
 
 @pytest.mark.parametrize(("n", "expected"), [(19, (0, 18)), (39, (1, 37)), (99, (4, 94)), (10, (0, 9)), (1, (0, 0))])

@@ -22,9 +22,9 @@ from procure.study.check import check_study
 from procure.study.existing import read_existing
 from procure.text import money, seconds
 from procure.workload import generate, import_log
+from procure.workload.load import scale_load
 from procure.workload.read_swf import MOST_FIELDS
-from procure.workload.scale import scale_load
-from procure.workload.slurm_text import array_tasks, expand_nodes, node_names
+from procure.workload.slurm import array_tasks, expand_nodes, node_names
 
 SACCT = (
     "JobID|User|Submit|Start|End|State|ReqCPUS|TimelimitRaw|ElapsedRaw|NodeList\n"
@@ -101,7 +101,7 @@ def names(folder: Path) -> None:
     refuses("names 99,999,999,999 nodes or tasks; at most 1,000,000", partial(import_log, tz="UTC"), log, "sacct")
     lists = pa.array([f"c[{n}-{n + 9_000}]" for n in range(5_000)]).to_pandas()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("procure.workload.slurm_text._FEWEST_IN_ALL", 1_000_000)
+        patch.setattr("procure.workload.slurm._FEWEST_IN_ALL", 1_000_000)
         refuses("leave the column with the node lists out", node_names, lists)
     nodes.write_text("node_id,cpus,mem_mb\nn01,8,1000\n")
     refuses("at most 1,000,000", read_existing, nodes, ["n[01-99999999999]"])

@@ -11,13 +11,12 @@ from naive_fitting import naive_easy
 from test_account import under
 
 from procure.account.account import account_waits
+from procure.account.inferred import pauses_of
 from procure.account.layout import started_jobs
-from procure.account.rules import pauses_of
 from procure.account.sweep import CAUSES
 from procure.errors import TableError
 from procure.fitting import fit
-from procure.fitting.fidelity import Fidelity, fidelity
-from procure.fitting.fit import fit_site
+from procure.fitting.fit import Fidelity, fidelity, fit_site
 from procure.run import simulate
 from procure.site.model import NodeEvent, Partition, Rule, Site
 from procure.site.store import read_site, write_site

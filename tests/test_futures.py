@@ -21,8 +21,7 @@ from procure.study.sections import StudyFutures
 from procure.sweep import run_sweep
 from procure.sweep.trial import simulate_packages
 from procure.tables import check, read, write
-from procure.workload.futures import CLASSES, Futures, class_of, draw_futures, local_seconds
-from procure.workload.scale import bursts, cpu_seconds
+from procure.workload.load import CLASSES, Futures, bursts, class_of, cpu_seconds, draw_futures, local_seconds
 
 DAY, WEEK = 86_400, 7 * 86_400
 CHICAGO = "America/Chicago"

@@ -29,8 +29,8 @@ from procure.settings import Settings
 from procure.site.network import read_slurm_topology
 from procure.topology.fat_tree import FatTree
 from procure.workload import generate
-from procure.workload.futures import Futures, draw_futures
-from procure.workload.slurm_text import expand_nodes
+from procure.workload.load import Futures, draw_futures
+from procure.workload.slurm import expand_nodes
 
 
 @pytest.mark.parametrize("text", ["a[1-1000][1-1000][1-1000]", "x" * 100_000 + "[1-100000]", "n[1-10000000:2]"])

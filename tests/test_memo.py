@@ -23,7 +23,7 @@ from procure.reports.memo import OTHER_BUDGETS, alternative
 from procure.sweep.trial import replayed
 from procure.tables import write
 from procure.text import duration
-from procure.workload.classes import class_of
+from procure.workload.describe import class_of
 
 STUDY = """quotes = "quotes.csv"
 [packages]

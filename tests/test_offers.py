@@ -16,10 +16,9 @@ from openpyxl import Workbook, load_workbook
 from openpyxl.comments import Comment
 
 from procure.errors import TableError
-from procure.offers.cells import numbers
-from procure.offers.grid import Cell
+from procure.offers.cells import Cell, numbers, question
 from procure.offers.headings import heading_of
-from procure.offers.reading import OfferReading, question
+from procure.offers.reading import OfferReading
 from procure.offers.template import write_template
 from procure.packages import expand_packages
 from procure.packages.quotes import QuoteFile, read_quote_file, read_quotes

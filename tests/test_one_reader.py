@@ -21,7 +21,7 @@ from procure.study.plan import read_workload
 from procure.study.sections import Workload
 from procure.tables import read, write
 from procure.workload import LogSettings, import_log, read_log
-from procure.workload.presets import preset_names
+from procure.workload.log_settings import preset_names
 
 BEOCAT = (
     "JobName,ReqMem,ReqCPUs,ReqGPUs,ReqDuration,ActualDuration,Submit\n"

@@ -6,7 +6,7 @@ import pytest
 
 from procure.errors import TableError
 from procure.workload import import_log
-from procure.workload.presets import parse_column
+from procure.workload.log_settings import parse_column
 
 NODES = "JOB,QUEUED,RUN,NODES\n1,0,3300,128\n2,600,2700,256\n"
 COLUMNS = dict(parse_column(text) for text in ("job_id=JOB", "submit_time=QUEUED", "run_time=RUN", "n_nodes=NODES"))

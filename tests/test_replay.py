@@ -18,7 +18,7 @@ from procure.study import load_plan, load_study
 from procure.sweep import run_sweep
 from procure.sweep.store import read_results
 from procure.tables import write
-from procure.workload.replay import begin_as_logged
+from procure.workload.parts import begin_as_logged
 
 T0 = 1_620_000_000
 ONE = pd.DataFrame({"node_id": ["n"], "cpus": [1], "mem_mb": [1000]})

@@ -25,7 +25,7 @@ from procure.workload import (
     slice_times,
     split_days,
 )
-from procure.workload.days import choose, local_days, without_quiet
+from procure.workload.parts import choose, local_days, without_quiet
 
 MIDNIGHT = 1_620_104_400  # 2021-05-04 00:00 in Chicago
 DAY = 86_400
@@ -264,20 +264,11 @@ def test_description_counts_whole_jobs_in_stated_units():
     assert found.loc["requested_cpus", "max"] == 8
     assert found.loc["run_time", "std"] == pytest.approx(0.5)
     assert overview(table) == {
-        "n_jobs": 3,
-        "n_users": 2,
-        "n_shapes": 3,
-        "single_node_share": pytest.approx(2 / 3),
-        "gpu_job_share": 0.0,
-        "zero_run_share": pytest.approx(1 / 3),
-        "same_second_share": pytest.approx(2 / 3),
-        "first_submit": 0,
-        "last_submit": 50,
-        "span": 50,
-        "offered_cpu_hours": pytest.approx(2 + 4),
-        "offered_gpu_hours": 0.0,
+        "n_jobs": 3, "n_users": 2, "n_shapes": 3, "single_node_share": pytest.approx(2 / 3), "gpu_job_share": 0.0,
+        "zero_run_share": pytest.approx(1 / 3), "same_second_share": pytest.approx(2 / 3), "first_submit": 0,
+        "last_submit": 50, "span": 50, "offered_cpu_hours": pytest.approx(2 + 4), "offered_gpu_hours": 0.0,
         "clock": "unix",
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

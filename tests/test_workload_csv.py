@@ -16,7 +16,7 @@ from procure.errors import TableError
 from procure.schemas import JOB
 from procure.tables import check
 from procure.workload import import_log
-from procure.workload.presets import load_preset, parse_column, preset_names
+from procure.workload.log_settings import load_preset, parse_column, preset_names
 
 BEOCAT = (
     "JobName,ReqMem,ReqCPUs,ReqGPUs,ReqDuration,ActualDuration,Submit\n"
@@ -170,16 +170,3 @@ def test_a_cancelled_row_without_nodes_never_started(tmp_path):
     kept = import_log(path, "csv", keep_unfinished=True).jobs
     assert kept["run_time"].tolist() == [8, 0, 0]
     assert kept["start_time"].isna().tolist() == [False, True, True]
-
-
-@pytest.mark.parametrize(
-    ("name", "preset", "kept", "dropped"),
-    [
-        ("beocat_2021/all_jobs_202103.csv.xz", "beocat", 68_552, {}),
-        ("ccr_sacct_2017/pozidriv_2017.csv.xz", "ccr", 11_285, {"never started": 419}),
-        ("nrel_eagle_sample/sample_eagle_data.csv.xz", "eagle", 1_000, {}),
-    ],
-)
-def test_real_logs_keep_their_rows(shared_data, name, preset, kept, dropped):
-    imported = import_log(shared_data(name), "csv", preset)
-    assert (len(imported.jobs), imported.dropped) == (kept, dropped)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from procure.errors import TableError
 from procure.workload import import_log
-from procure.workload.asked import asked_for, line_options
-from procure.workload.sacct_tasks import read_line
+from procure.workload.asked import asked_for, line_options, read_line
 
 HEADER = (
     "JobID|User|Account|Partition|QOS|Submit|Eligible|Start|End|State|TimelimitRaw|ReqCPUS|ReqMem|"
@@ -23,26 +22,12 @@ DAY = "2026-11-21T"
 
 def line(job_id="1", **changes):
     fields = {
-        "JobID": job_id,
-        "User": "alice",
-        "Account": "physics",
-        "Partition": "cpu",
-        "QOS": "normal",
-        "Submit": f"{DAY}02:55:37",
-        "Eligible": f"{DAY}02:55:37",
-        "Start": f"{DAY}02:55:40",
-        "End": f"{DAY}02:55:44",
-        "State": "COMPLETED",
-        "TimelimitRaw": "3",
-        "ReqCPUS": "2",
-        "ReqMem": "1G",
-        "ReqTRES": "billing=2,cpu=2,mem=1G,node=1",
-        "AllocTRES": "billing=2,cpu=2,mem=1G,node=1",
-        "NNodes": "1",
-        "NodeList": "c2",
-        "Priority": "10062",
-        "ElapsedRaw": "4",
-    } | changes
+        "JobID": job_id, "User": "alice", "Account": "physics", "Partition": "cpu", "QOS": "normal",
+        "Submit": f"{DAY}02:55:37", "Eligible": f"{DAY}02:55:37", "Start": f"{DAY}02:55:40", "End": f"{DAY}02:55:44",
+        "State": "COMPLETED", "TimelimitRaw": "3", "ReqCPUS": "2", "ReqMem": "1G", "NNodes": "1", "NodeList": "c2",
+        "ReqTRES": "billing=2,cpu=2,mem=1G,node=1", "AllocTRES": "billing=2,cpu=2,mem=1G,node=1",
+        "Priority": "10062", "ElapsedRaw": "4",
+    } | changes  # fmt: skip
     return "|".join(fields[name] for name in HEADER.split("|"))
 
 
@@ -68,27 +53,11 @@ def only(imported):
 def test_a_job_is_read_with_what_it_asked_for(sacct):
     job = only(sacct(line(State="CANCELLED by 1002")))
     assert job == {
-        "job_id": "1",
-        "user": "alice",
-        "submit_time": 1795229737,
-        "requested_time": 180,
-        "run_time": 4,
-        "n_nodes": 1,
-        "cpus_per_node": 2,
-        "mem_mb_per_node": 1024,
-        "gpus_per_node": 0,
-        "gpu_type": "",
-        "partition": "cpu",
-        "account": "physics",
-        "qos": "normal",
-        "priority": 10062.0,
-        "state": "CANCELLED",
-        "eligible_time": 1795229737,
-        "start_time": 1795229740,
-        "end_time": 1795229744,
-        "node_ids": "c2",
-        "billing": 2.0,
-    }
+        "job_id": "1", "user": "alice", "submit_time": 1795229737, "requested_time": 180, "run_time": 4, "n_nodes": 1,
+        "cpus_per_node": 2, "mem_mb_per_node": 1024, "gpus_per_node": 0, "gpu_type": "", "partition": "cpu",
+        "account": "physics", "qos": "normal", "priority": 10062.0, "state": "CANCELLED", "eligible_time": 1795229737,
+        "start_time": 1795229740, "end_time": 1795229744, "node_ids": "c2", "billing": 2.0,
+    }  # fmt: skip
 
 
 def test_a_multi_node_job_keeps_its_nodes_and_its_amounts_are_per_node(sacct):
@@ -125,23 +94,16 @@ def test_rows_that_are_no_finished_job_are_dropped_by_reason(sacct):
     )
     assert list(imported.jobs["job_id"]) == ["1", "6~1", "6"]
     assert "1 earlier run of requeued jobs kept" in " ".join(imported.notes)
-    assert imported.n_read == 9
-    assert imported.dropped == {"job step": 1, "never started": 3, "still running": 2}
+    assert (imported.n_read, imported.dropped) == (9, {"job step": 1, "never started": 3, "still running": 2})
     assert imported.jobs["submit_time"].iloc[2] == 1795229797
 
 
 def test_requeued_runs_hold_their_cpus_and_records_that_never_ran_do_not(sacct):
     """Each earlier start of a job is a job of its own, in order of submission; a record without one is dropped."""
+    times = {"Submit": f"{DAY}02:56:37", "Start": f"{DAY}02:57:00", "End": f"{DAY}02:57:30"}
     imported = sacct(
         line("6", Submit=f"{DAY}02:58:00", Start=f"{DAY}02:58:40", End=f"{DAY}02:58:44"),
-        line(
-            "6",
-            Submit=f"{DAY}02:56:37",
-            Start=f"{DAY}02:57:00",
-            End=f"{DAY}02:57:30",
-            ElapsedRaw="30",
-            State="REQUEUED",
-        ),
+        line("6", **times, ElapsedRaw="30", State="REQUEUED"),
         line("6", State="NODE_FAIL", ReqTRES="cpu=4,node=1"),
         line("6", **PENDING | {"Submit": f"{DAY}02:57:50", "State": "REQUEUED"}),
     )
@@ -251,14 +213,11 @@ def test_unfinished_jobs_are_kept_on_request_and_pending_arrays_unfold(sacct):
     assert imported.shape["unknown"] == 1.0
 
 
-def test_limits_and_elapsed_times_may_be_written_out(sacct):
+def test_limits_and_elapsed_times_may_be_written_out_and_columns_stand_in_any_order(sacct):
     header = HEADER.replace("TimelimitRaw", "Timelimit").replace("ElapsedRaw", "Elapsed")
     job = only(sacct(line(TimelimitRaw="1-02:00:00", ElapsedRaw="00:00:04"), header=header))
     assert (job["requested_time"], job["run_time"]) == (26 * 3600, 4)
     assert only(sacct(line(TimelimitRaw="UNLIMITED"), header=HEADER))["requested_time"] == 0
-
-
-def test_columns_may_stand_in_any_order(sacct):
     order = list(reversed(HEADER.split("|")))
     cells = dict(zip(HEADER.split("|"), line().split("|"), strict=True))
     turned = sacct("|".join(cells[name] for name in order), header="|".join(order))
@@ -315,23 +274,6 @@ def test_a_log_without_jobs_or_without_a_header_is_an_error(sacct):
         sacct(line(), header=HEADER.replace("Submit", "Sent"))
 
 
-@pytest.mark.parametrize(
-    ("name", "n_read", "also"),
-    [("sacct-X.psv", 57, {}), ("sacct-X-duplicates.psv", 58, {}), ("sacct-with-steps.psv", 114, {"job step": 57})],
-)
-def test_the_three_views_of_one_real_slurm_give_the_same_jobs(shared_data, name, n_read, also):
-    imported = import_log(shared_data(f"slurm_22_05/{name}"), "sacct", tz="UTC")
-    assert imported.n_read == n_read
-    assert imported.dropped == {**also, "never started": 4, "still running": 2}
-    reference = import_log(shared_data("slurm_22_05/sacct-X.psv"), "sacct", tz="UTC").jobs
-    earlier = imported.jobs["job_id"].str.contains("~")
-    assert earlier.sum() == n_read - 57 - also.get("job step", 0)  # one job was requeued while it ran
-    some = [name for name in reference if name != "job_name"]  # not every view has the names
-    assert imported.jobs[~earlier].reset_index(drop=True)[some].equals(reference[some])
-    gpus = reference.set_index("job_id")["gpus_per_node"]
-    assert gpus[["15", "16", "17", "18", "19", "20"]].tolist() == [2, 1, 4, 1, 2, 2]
-
-
 def test_an_empty_field_at_the_end_of_every_row_is_none(sacct):
     """`--parsable` and spreadsheets end each row with a separator, some without one in the header."""
     whole = sacct(line(), line("2"))
@@ -385,48 +327,41 @@ def test_a_heterogeneous_job_of_sacct_json_is_one_job(tmp_path):
 )
 def test_a_submit_line_tells_what_no_field_does(text, found):
     """Options before the script only; what cannot be read is said."""
-    assert read_line(text)[-5:] == found
+    assert read_line(f"0 0 {text}")[-5:] == found
 
 
-def test_all_memory_of_a_node(tmp_path):
+def test_all_memory_of_a_node(sacct):
     """``--mem=0``, by the command or, as Slurm wrote it before 22.05, by ReqMem; not where a log tells no request."""
-    rows = [
-        line("1", ReqMem="16000M") + "|sbatch --mem=0 a.sh",
-        line("2", ReqMem="0n") + "|",
-        line("3") + "|sbatch a.sh",
+    commands = [
+        (line("1", ReqMem="16000M"), "sbatch --mem=0 a.sh"),
+        (line("2", ReqMem="0n"), ""),
+        (line("3"), "sbatch a"),
     ]
-    path = tmp_path / "jobs.psv"
-    path.write_text("\n".join([f"{HEADER}|SubmitLine", *rows]) + "\n")
-    read = import_log(path, "sacct", tz="UTC")
+    read = sacct(*("|".join(row) for row in commands), header=f"{HEADER}|SubmitLine")
     assert read.jobs["all_memory"].tolist() == [True, True, False]
     assert any("2 jobs asked for all memory" in note for note in read.notes)
-    path.write_text("\n".join([HEADER, line("2", ReqMem="", ReqTRES="")]) + "\n")
-    assert "all_memory" not in import_log(path, "sacct", tz="UTC").jobs
+    assert "all_memory" not in sacct(line("2", ReqMem="", ReqTRES="")).jobs
 
 
-def test_what_no_policy_goes_by_is_said(tmp_path):
+def test_what_no_policy_goes_by_is_said(sacct):
     """Nodes asked for by name and the like; partitions are kept; an option of the script is none of the job."""
     asked = "-p p,q -w n1", "--exclud=n2 -s -w n1", "-n 4"
     rows = [line(str(i)) + f"|sbatch {options} a.sh --exclude=n3" for i, options in enumerate(asked)]
-    path = tmp_path / "jobs.psv"
-    path.write_text("\n".join([f"{HEADER}|SubmitLine", *rows]) + "\n")
-    read = import_log(path, "sacct", tz="UTC")
+    read = sacct(*rows, header=f"{HEADER}|SubmitLine")
     (said,) = [note for note in read.notes if "no policy" in note]
     assert said.startswith("2 jobs") and read.jobs["partitions"].tolist() == ["p,q", "", ""]
     assert said.endswith(": --exclude 1, --nodelist 2, --oversubscribe 1")
 
 
-def test_columns_of_submit_lines(tmp_path):
+def test_columns_of_submit_lines(sacct):
     """They stand in the job table where any line tells them, and nodes of policy slurm go by them."""
     rows = [line(str(i)) + f"|sbatch {options} a|b.sh" for i, options in enumerate(["-n 1", "-d afterok:0", "-n '1"])]
-    path = tmp_path / "jobs.psv"
-    path.write_text("\n".join([f"{HEADER}|SubmitLine", *rows]) + "\n")
-    read = import_log(path, "sacct", tz="UTC")
+    read = sacct(*rows, header=f"{HEADER}|SubmitLine")
     assert read.jobs["dependency"].tolist() == ["", "afterok:0", ""] and "array_limit" not in read.jobs
     assert any("1 submit line cannot be read" in note for note in read.notes)
     assert any("1 job of 3 waits for others" in one for one in read.warnings)
-    path.write_text(path.read_text().replace("-n 1 ", "-n 1 --exclusive=user "))
-    assert any("alone with jobs of their user" in note for note in import_log(path, "sacct", tz="UTC").notes)
+    read = sacct(rows[0].replace("-n 1 ", "-n 1 --exclusive=user "), header=f"{HEADER}|SubmitLine")
+    assert any("alone with jobs of their user" in note for note in read.notes)
 
 
 ASKED = [
@@ -546,18 +481,15 @@ def test_options_in_any_spelling_ask_for_the_same(n, c, wide, low, more, style, 
         ("-n 6 --gpus-per-task=1 --cpus-per-gpu=4", {"n_tasks": 6, "cpus_per_task": 4, "gpus_per_task": 1}),
     ],
 )
-def test_what_a_site_adds_to_a_request_and_whose_cores_are_its_own(tmp_path, options, found):
+def test_what_a_site_adds_to_a_request_and_whose_cores_are_its_own(sacct, options, found):
     """A real Slurm's ReqTRES lacks what defaults per GPU and ``--cpus-per-gpu`` add; AllocTRES holds it."""
     n = 1 if options.startswith("--gpus") else 6
     gpus = int(options.split("gpus=")[1][0]) if "gpus=" in options else 6 * ("gpus-per-task" in options)
     asked, got = f"cpu={n},mem={n}G,node=1,gres/gpu={gpus}", f"cpu=24,mem=48G,node=1,gres/gpu={gpus}"
     row = line("1", ReqCPUS=str(n), ReqMem=f"{n}G", ReqTRES=asked, AllocTRES=got) + f"|sbatch {options} a.sh"
     plain = line("2", ReqCPUS="1", ReqTRES="cpu=1,mem=1G,node=1,gres/gpu=1", AllocTRES=got) + "|sbatch --gpus=1 a.sh"
-    path = tmp_path / "jobs.psv"
-    path.write_text("\n".join([f"{HEADER}|SubmitLine", row, plain]) + "\n")
-    read = import_log(path, "sacct", tz="UTC")
+    read = sacct(row, plain, header=f"{HEADER}|SubmitLine")
     job = read.jobs.iloc[0]
-    assert {
-        name: str(job.get(name, "")).strip() if isinstance(value, str) else job[name] for name, value in found.items()
-    } == found
+    for name, value in found.items():
+        assert (str(job.get(name, "")).strip() if isinstance(value, str) else job[name]) == value
     assert not any("no policy goes by" in note for note in read.notes)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procure.workload.slurm_text import (
+from procure.workload.slurm import (
     array_tasks,
     expand_nodes,
     parse_tres,
@@ -29,30 +29,20 @@ def test_every_spelling_of_a_duration_gives_its_seconds(d, h, m, s):
     assert slurm_duration(f"{d}-{h:02d}:{m:02d}") == (d * 24 + h) * 3600 + m * 60
 
 
-@pytest.mark.parametrize("text", ["UNLIMITED", "Partition_Limit", ""])
-def test_a_limit_that_names_no_number_is_none(text):
-    assert slurm_duration(text) == 0
-
-
 @given(st.text(max_size=8))
-def test_any_text_is_a_duration_or_not_a_number(text):
+def test_any_text_is_a_duration_or_not_a_number_and_what_names_no_limit_is_none(text):
     assert math.isnan(slurm_duration(text)) or slurm_duration(text) >= 0
+    assert not any(map(slurm_duration, ("UNLIMITED", "Partition_Limit", "")))
 
 
 @pytest.mark.parametrize(
     ("text", "mb", "per"),
     [
-        ("500M", 500, "job"),
-        ("1G", 1024, "job"),
-        ("4000Mc", 4000, "cpu"),
-        ("4Gn", 4096, "node"),
-        ("1.50T", 1.5 * 1024**2, "job"),
-        ("2048K", 2, "job"),
-        ("64", 64, "job"),
-        ("", 0, "job"),
+        ("500M", 500, "job"), ("1G", 1024, "job"), ("4000Mc", 4000, "cpu"), ("4Gn", 4096, "node"),
+        ("1.50T", 1.5 * 1024**2, "job"), ("2048K", 2, "job"), ("64", 64, "job"), ("", 0, "job"),
         ("2147486448Mn", 2800, "cpu"),
     ],
-)
+)  # fmt: skip
 def test_memory_is_read_with_what_it_is_per(text, mb, per):
     assert slurm_memory(text) == (mb, per)
 
@@ -71,13 +61,7 @@ def test_memory_is_read_with_what_it_is_per(text, mb, per):
 )
 def test_typed_and_untyped_gpus_are_counted_once(text, gpus, model):
     assert parse_tres(text)[3:5] == (gpus, model)
-    assert not parse_tres(text)[5]
-
-
-def test_an_unreadable_tres_says_so():
-    assert parse_tres("cpu=many")[5]
-    assert parse_tres("nonsense")[5]
-    assert not parse_tres("")[5]
+    assert [parse_tres(each)[5] for each in (text, "", "cpu=many", "nonsense")] == [False, False, True, True]
 
 
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=6, unique=True), st.booleans())
@@ -87,13 +71,10 @@ def test_a_folded_node_list_gives_its_names_back(numbers, padded):
     assert expand_nodes(",".join(names)) == names
 
 
-def test_node_lists_keep_order_padding_and_racks():
+def test_node_lists_keep_order_padding_and_racks_and_a_pending_array_names_its_tasks():
     assert expand_nodes("c[1-3,5],g2") == ["c1", "c2", "c3", "c5", "g2"]
     assert expand_nodes("cpn-f15-[08-10]") == ["cpn-f15-08", "cpn-f15-09", "cpn-f15-10"]
     assert expand_nodes("r[1-2]n[1-2]") == ["r1n1", "r1n2", "r2n1", "r2n2"]
-
-
-def test_a_pending_array_names_its_tasks():
     assert array_tasks("12_[4-6%2]") == ["12_4", "12_5", "12_6"]
     assert array_tasks("12_[0-8:4,11]") == ["12_0", "12_4", "12_8", "12_11"]
     assert array_tasks("12_3") == ["12_3"]

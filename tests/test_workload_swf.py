@@ -34,22 +34,10 @@ def swf(tmp_path):
 def test_a_job_is_read_on_the_header_s_clock_with_a_node_per_processor(swf):
     imported = swf(row())
     assert imported.jobs.iloc[0].to_dict() == {
-        "job_id": "7",
-        "user": "3",
-        "submit_time": 1010,
-        "requested_time": 120,
-        "run_time": 60,
-        "n_nodes": 6,
-        "cpus_per_node": 1,
-        "mem_mb_per_node": 2,
-        "gpus_per_node": 0,
-        "gpu_type": "",
-        "partition": "express",
-        "account": "4",
-        "state": "COMPLETED",
-        "start_time": 1015,
-        "end_time": 1075,
-    }
+        "job_id": "7", "user": "3", "submit_time": 1010, "requested_time": 120, "run_time": 60, "n_nodes": 6,
+        "cpus_per_node": 1, "mem_mb_per_node": 2, "gpus_per_node": 0, "gpu_type": "", "partition": "express",
+        "account": "4", "state": "COMPLETED", "start_time": 1015, "end_time": 1075,
+    }  # fmt: skip
     assert imported.jobs.attrs["clock"] == "unix"
 
 
@@ -79,16 +67,14 @@ def test_missing_values_drop_a_row_by_reason(swf):
     }
 
 
-def test_a_job_that_never_ran_can_be_kept_with_the_moment_it_gave_up(swf):
+def test_a_job_that_never_ran_is_kept_on_request_and_an_unknown_wait_or_limit_not_invented(swf):
     job = swf(row(run=-1, status=5), keep_unfinished=True).jobs
     assert job["start_time"].isna().all()
     assert job[["run_time", "end_time", "state"]].to_numpy().tolist() == [[0, 1015, "CANCELLED"]]
-
-
-def test_an_unknown_wait_or_limit_is_not_invented(swf):
-    jobs = swf(row(wait=-1, limit=-1)).jobs
-    assert jobs["start_time"].isna().all()
-    assert jobs["requested_time"].tolist() == [0]
+    jobs = swf(row(wait=-1, limit=-1))
+    assert jobs.jobs["start_time"].isna().all() and jobs.jobs["requested_time"].tolist() == [0]
+    assert [text for text in jobs.warnings if "no job has a wait time" in text]
+    assert not swf(row(), row(job=8, wait=-1)).warnings
 
 
 def test_without_unix_start_time_days_are_refused_even_after_parquet(swf, tmp_path):
@@ -122,28 +108,6 @@ def test_an_unreadable_line_is_an_error_with_its_number_or_a_counted_drop(swf, l
     assert swf(row(), line, skip_bad_rows=True).dropped == {"unreadable row": 1}
 
 
-@pytest.mark.parametrize(
-    ("name", "preset", "kept", "dropped"),
-    [
-        ("pwa/KTH-SP2-1996-2.1-cln.swf.xz", None, 27_992, {}),
-        ("metacentrum_wagap_2013/wagap-2013_jan-feb.swf.xz", "metacentrum", 8_196, {"negative run time": 2}),
-        ("synthetic/lublin_256.swf.xz", None, 10_000, {}),
-    ],
-)
-def test_real_logs_keep_their_rows(shared_data, name, preset, kept, dropped):
-    imported = import_log(shared_data(name), "swf", preset)
-    assert (len(imported.jobs), imported.dropped) == (kept, dropped)
-
-
-def test_metacentrum_s_nodes_and_memory_come_from_its_own_fields(shared_data):
-    path = shared_data("metacentrum_wagap_2013/wagap-2013_jan-feb.swf.xz")
-    jobs = import_log(path, "swf", "metacentrum").jobs
-    first = jobs.iloc[0]
-    assert (first["n_nodes"], first["cpus_per_node"], first["mem_mb_per_node"]) == (1, 64, 68_720)
-    assert (first["node_ids"], first["partition"]) == ("1241", "q_1d")
-    assert (jobs["n_nodes"] == 1).mean() > 0.97
-
-
 @pytest.mark.parametrize("header", ["", "; UnixStartTime: 0\n", "; UnixStartTime: 1668693697\n"])
 def test_times_that_are_unix_seconds_already_stay(swf, header):
     """A log whose first job comes decades after its own start counts in Unix seconds, whatever its header says."""
@@ -160,17 +124,12 @@ def test_nodes_of_the_header_are_named(swf):
     assert not [note for note in swf(row(), header=header, cpus_per_node=72).notes if "cpus_per_node" in note]
 
 
-def test_a_log_without_waits_is_said_at_the_import(swf):
-    """Without a wait in any row nobody learns only from a later command that no start is known."""
-    assert [text for text in swf(row(wait=-1)).warnings if "no job has a wait time" in text]
-    assert not swf(row(), row(job=8, wait=-1)).warnings
-
-
 def test_jobs_that_got_more_than_they_asked_for_are_said(swf):
-    """Many jobs with more processors got than asked for are a warning; the processors asked for are taken."""
+    """Many jobs with more processors got than asked for are a warning; the processors asked for are taken if known."""
     imported = swf(row(procs=64, asked=6), row(procs=6, asked=6))
     assert imported.jobs["n_nodes"].tolist() == [6, 6]
     assert [text for text in imported.warnings if text.startswith("1 job got more processors than")]
+    assert swf(row(asked=-1)).jobs["n_nodes"].tolist() == [5]
 
 
 def test_headers_and_times_that_nothing_has_are_no_hint(swf):
@@ -179,7 +138,3 @@ def test_headers_and_times_that_nothing_has_are_no_hint(swf):
     imported = swf(row(submit=2**39), header=header)
     assert imported.jobs["submit_time"].tolist() == [2**39] and imported.jobs.attrs["clock"] == "log"
     assert not [note for note in imported.notes if "nodes" in note]
-
-
-def test_processors_got_stand_in_for_those_asked_for(swf):
-    assert swf(row(asked=-1)).jobs["n_nodes"].tolist() == [5]

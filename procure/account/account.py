@@ -9,34 +9,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.account.inferred import RESOURCES, Limit, book_pauses, infer_limits, infer_pause, with_limits
-from procure.account.layout import (
-    OWNERS,
-    Laid,
-    lay_out,
-    make_work,
-    started_jobs,
-    with_outages,
-    without_unread,
+from procure.account.inferred import (
+    Limit,
+    Outage,
+    book_pauses,
+    bounds_of,
+    infer_limits,
+    infer_outages,
+    infer_pause,
+    pauses_of,
+    with_limits,
 )
-from procure.account.outages import Outage, infer_outages
-from procure.account.rules import number, pauses_of
-from procure.account.sweep import (
-    CAUSES,
-    FRAGMENTED,
-    INFERRED,
-    N_SPELLS,
-    PAUSE,
-    UNEXPLAINED,
-    Work,
-    sweep,
-)
+from procure.account.layout import OWNERS, Laid, lay_out, make_work, started_jobs, with_outages, without_unread
+from procure.account.sweep import CAUSES, FRAGMENTED, INFERRED, N_SPELLS, PAUSE, UNEXPLAINED, Work, sweep
 from procure.schemas import CLASSES, JOB, NODE
 from procure.site.model import Site
 from procure.site.store import node_list
 from procure.tables import as_table
 from procure.text import Shown, counted
-from procure.workload.classes import class_of
+from procure.workload.describe import class_of
 
 SAID = {
     "not_eligible": "not eligible (dependency, begin time, hold)",
@@ -53,6 +44,7 @@ SAID = {
 """What each cause is called."""
 _STEP = 1 << 18
 """Jobs that are summed at a time."""
+_PLURAL = dict(zip(OWNERS, ("users", "accounts", "partitions", "QOS", "users in a QOS"), strict=True))
 HARDWARE = ("full", "fragmentation", "memory", "gpus", "reserved")
 """Causes that hardware can cut; a reservation is for a job that wants nodes."""
 
@@ -99,13 +91,8 @@ class Account(Shown):
     def shown(self) -> pd.DataFrame:
         """Return the causes for people, those without hours left out."""
         kept = self.causes[(self.causes["hours"] > 0) | (self.causes["upper"] > 0)]
-        return kept.assign(
-            cause=kept["cause"].map(SAID),
-            hours=kept["hours"].map("{:,.1f}".format),
-            share=kept["share"].map("{:.1%}".format),
-            lower=kept["lower"].map("{:,.1f}".format),
-            upper=kept["upper"].map("{:,.1f}".format),
-        )
+        hours = {name: kept[name].map("{:,.1f}".format) for name in ("hours", "lower", "upper")}
+        return kept.assign(cause=kept["cause"].map(SAID), share=kept["share"].map("{:.1%}".format), **hours)
 
     @property
     def sentence(self) -> str:
@@ -193,7 +180,11 @@ def account_waits(
     partitions = None
     if site is not None and table is not None:
         partitions = {one.name: node_list(one.nodes, table) for one in site.partitions if one.nodes}
-    laid = _with_rules(lay_out(log, table, partitions, site, part=part), site)
+    laid = lay_out(log, table, partitions, site, part=part)
+    if site is not None:  # its rules that say of themselves how they bind
+        max_jobs, max_cpus = bounds_of(site.rules, laid.names, laid.kinds)
+        pause = pauses_of(site.rules, laid.jobs)
+        laid = laid._replace(centre=laid.centre._replace(max_jobs=max_jobs, max_cpus=max_cpus, pause=pause))
     limits: list[Limit] = []
     outages: list[Outage] = []
     laid, node_days = _with_events(laid, site, table, int(log["submit_time"].iloc[0]))
@@ -203,9 +194,7 @@ def account_waits(
             laid = with_outages(laid, *np.array([one[:4] for one in outages], np.int64).T.copy())
         work = _pass(laid)
         for kind in range(len(OWNERS)):  # what the limits of users explain shows no limit of their account
-            with_room = work.seconds[:, [PAUSE, UNEXPLAINED]].sum(1)
-            found = infer_limits(laid, kind, work.beside, work.kept, with_room)
-            if found:
+            if found := infer_limits(laid, kind, work):
                 limits, laid = [*limits, *found], with_limits(laid, found)
                 work = _pass(laid)
         if not laid.centre.pause.any():
@@ -285,23 +274,6 @@ def _apart(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _with_rules(laid: Laid, site: Site | None) -> Laid:
-    """Bring in the rules of a site that say of themselves how they bind: limits, the pause."""
-    if site is None:
-        return laid
-    most = np.stack([laid.centre.max_jobs, laid.centre.max_cpus])
-    for rule in site.rules:
-        if rule.kind == "limit":
-            kind, _, rest = rule.subject.partition(" ")
-            name, _, resource = rest.rpartition(" ")
-            of = most[RESOURCES.index(resource)]
-            for owner in np.flatnonzero(laid.kinds == (OWNERS.index(kind) if kind in OWNERS else -1)):
-                if name in ("*", laid.names[owner]):
-                    of[owner] = min(of[owner], int(number(rule.value)))
-    pause = pauses_of(site.rules, laid.jobs)
-    return laid._replace(centre=laid.centre._replace(max_jobs=most[0], max_cpus=most[1], pause=pause))
-
-
 def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) -> Account:
     jobs, seconds = laid.jobs, work.seconds
     lower, upper = work.lower.copy(), work.upper.copy()
@@ -315,9 +287,10 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
         lower[[PAUSE, UNEXPLAINED, *behind]] = 0
         notes.append("what was free in pieces too small for a job cannot be told from what is unexplained")
     if limits:
+        ordered = sorted(limits, key=lambda one: OWNERS.index(one.kind))
         notes.append(
-            f"{counted(len(limits), 'limit')} of {_kinds_of(limits)} inferred: the most that ran while the next job "
-            "waited with room"
+            f"{counted(len(limits), 'limit')} of {' and '.join(dict.fromkeys(_PLURAL[one.kind] for one in ordered))} "
+            "inferred: the most that ran while the next job waited with room"
         )
     if outages:
         days = sum(one.end - one.begin for one in outages) / 86_400
@@ -325,17 +298,9 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
         ran_nothing = f"{nodes} ran nothing while jobs waited, for {days:,.1f} node-days in all: `outage` goes by that"
         missing = f"capacity was missing on {days:,.0f} days, as usage shows"
         notes.append(ran_nothing if laid.has_nodes else missing)
-    causes = pd.DataFrame(
-        {
-            "cause": CAUSES,
-            "hours": seconds.sum(0) / 3600,
-            "share": seconds.sum(0) / max(total, 1),
-            "lower": lower / 3600,
-            "upper": upper / 3600,
-        }
-    )
+    hours = {"hours": seconds.sum(0) / 3600, "share": seconds.sum(0) / max(total, 1)}
     return Account(
-        causes=causes,
+        causes=pd.DataFrame({"cause": CAUSES} | hours | {"lower": lower / 3600, "upper": upper / 3600}),
         by_class=_by_class(jobs, seconds),
         by_job=seconds,
         limits=limits,
@@ -357,10 +322,3 @@ def _by_class(jobs: pd.DataFrame, seconds: np.ndarray) -> pd.DataFrame:
     sums |= {cause: pd.Series(seconds[:, i] / 3600).groupby(classes).sum() for i, cause in enumerate(CAUSES)}
     table = pd.DataFrame(sums).rename(index=dict(enumerate(names)))
     return table.rename_axis("class").reset_index()
-
-
-def _kinds_of(limits: list[Limit]) -> str:
-    """Return of whom limits are: users, accounts, partitions …"""
-    called = {"qos": "QOS", "qos_user": "users in a QOS"}
-    names = [called.get(kind, f"{kind}s") for kind in OWNERS if any(one.kind == kind for one in limits)]
-    return " and ".join(names)

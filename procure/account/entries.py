@@ -9,7 +9,7 @@ import pandas as pd
 
 from procure.account.account import HARDWARE, account_waits
 from procure.account.layout import started_jobs
-from procure.account.nodes import seen_nodes
+from procure.account.nodes import inferred_nodes, nodes_of
 from procure.account.sweep import CAUSES
 from procure.site.store import read_site
 
@@ -35,7 +35,9 @@ class LogAccount:
 
     def nodes(self, jobs: pd.DataFrame) -> pd.DataFrame | None:
         """Return the nodes that a log names, each as large as what ran on it at once; None where it does not say."""
-        return seen_nodes(started_jobs(jobs))
+        log = started_jobs(jobs)
+        given = nodes_of(log)
+        return None if given is None else inferred_nodes(log, given)
 
 
 LOG = LogAccount()

@@ -1,8 +1,9 @@
-"""What a log shows of the rules that hold its jobs back: limits, and the scheduler's pause."""
+"""The rules that hold jobs back, known or seen in a log: limits, the scheduler's pause, capacity that was not there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,46 @@ import pandas as pd
 from scipy.stats import binom
 
 from procure.account.layout import OWNERS, Laid
-from procure.account.levels import levels, usual_most
-from procure.account.sweep import FAR, N_SPELLS, PAUSE, UNEXPLAINED, Log, Work
+from procure.account.nodes import ALL, levels, usual_most
+from procure.account.sweep import ELIGIBLE_NOW, ENDED, FAR, N_SPELLS, PAUSE, STARTED, SUBMITTED, UNEXPLAINED, Log, Work
+from procure.files.kernels import njit
+from procure.site.model import Rule
+
+
+def pauses_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> np.ndarray:
+    """Return how long after its submission each job starts at the earliest, int64[n_jobs], s.
+
+    A rule ``pause`` without a subject is everybody's; of one with ``user``, ``partition`` or ``account`` and a name
+    the more special stands above it.
+    """
+    found = np.zeros(len(jobs), np.int64)
+    pauses = {rule.subject: int(float(str(rule.value))) for rule in rules if rule.kind == "pause"}
+    for key in ("", "partition", "account", "user"):
+        known = {whose.partition(" ")[2]: pause for whose, pause in pauses.items() if whose.partition(" ")[0] == key}
+        if known and not key:
+            found[:] = known[""]
+        elif known and key in jobs:
+            own = jobs[key].fillna("").astype(str).map(known)
+            found = np.where(own.notna(), own.fillna(0), found).astype(np.int64)
+    return found
+
+
+def bounds_of(rules: Iterable[Rule], names: list[str], kinds: np.ndarray) -> np.ndarray:
+    """Return how much of each of `RESOURCES` rules let each owner have running, int64[2, n_owners].
+
+    A rule's subject is ``KIND NAME RESOURCE``; ``*`` as a name is every one. Names and kinds as of `owners_of`.
+    """
+    most = np.full((len(RESOURCES), len(names)), FAR, np.int64)
+    for rule in rules:
+        if rule.kind == "limit":
+            kind, _, rest = rule.subject.partition(" ")
+            name, _, resource = rest.rpartition(" ")
+            bound = kinds == (OWNERS.index(kind) if kind in OWNERS else -1)
+            bound &= (np.array(names, object) == name) | (name == "*")
+            row = most[RESOURCES.index(resource)]
+            row[bound] = np.minimum(row[bound], int(float(str(rule.value))))
+    return most
+
 
 LEAST_JOBS = 8
 """Jobs that must have waited with room before a limit is inferred."""
@@ -99,22 +138,22 @@ def _system_still(laid: Laid, jobs: np.ndarray) -> np.ndarray:
     return found / len(SAMPLES)
 
 
-def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, with_room: np.ndarray) -> list[Limit]:
-    """Infer the limits of users, accounts, partitions or QOS from a pass that knew none of these.
+def infer_limits(laid: Laid, kind: int, work: Work) -> list[Limit]:
+    """Infer the limits of users, accounts, partitions or QOS from a pass, which is ``work``, that knew none of these.
 
     An owner is limited where its running total stood still, at the most that it ever ran, while its jobs waited with
     room: they started when the total had just fallen, more often than chance lets expect. Where it is not seen what is
-    free in pieces, none is limited whose total stands still as that of the whole system does. ``beside`` and ``kept``
-    are as in `procure.account.sweep.Work`; ``with_room`` int64[n_jobs], s that each job waited so.
+    free in pieces, none is limited whose total stands still as that of the whole system does.
     """
-    log, centre = laid.log, laid.centre
+    log, centre, beside, kept = laid.log, laid.centre, work.beside, work.kept
+    with_room = work.seconds[:, [PAUSE, UNEXPLAINED]].sum(1)
     owners = log.owner[kind].astype(np.int64)
     if not (owners >= 0).any():
         return []
     n = len(laid.names)
     longer = (with_room > SHORT_WAIT) & (owners >= 0)
     n_room = np.bincount(owners[longer], minlength=n)
-    found: list[Limit] = []
+    best: dict[int, Limit] = {}  # one limit of an owner: the one that explains more, jobs where both do
     stands = np.zeros(len(owners))
     stands[longer] = _system_still(laid, np.flatnonzero(longer))
     is_full = np.bincount(owners[longer], stands[longer], minlength=n) > LEAST_SHARE * n_room
@@ -128,16 +167,12 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
         for owner in np.flatnonzero(
             (n_at >= LEAST_JOBS) & (n_at >= LEAST_SHARE * n_room) & (share >= LEAST_TIME) & (chance < CHANCE)
         ):
-            found.append(
-                Limit(
-                    int(owner), resource, int(most[owner]), int(n_at[owner]), int(n_room[owner]),
-                    float(share[owner]), float(chance[owner]), OWNERS[kind],
-                )
+            one = Limit(
+                int(owner), resource, int(most[owner]), int(n_at[owner]), int(n_room[owner]),
+                float(share[owner]), float(chance[owner]), OWNERS[kind],
             )  # fmt: skip
-    best: dict[int, Limit] = {}
-    for one in found:  # one limit of an owner: the one that explains more, jobs where both do
-        if one.owner not in best or one.share > best[one.owner].share:
-            best[one.owner] = one
+            if one.owner not in best or one.share > best[one.owner].share:
+                best[one.owner] = one
     return [best[owner] for owner in sorted(best)]
 
 
@@ -166,3 +201,153 @@ def infer_pause(seconds: np.ndarray) -> int:
     own = seconds[:, PAUSE] + seconds[:, UNEXPLAINED]
     alone = (own == seconds.sum(1)) & (own <= SHORT_WAIT) & (own > 0)
     return int(np.median(own[alone])) if alone.sum() >= LEAST_JOBS else 0
+
+
+DAY = 86_400
+WITH_ROOM = 0.95
+"""Share of a day during which jobs must wait that all nodes together had room for."""
+PRESSED = 0.5
+"""Share of it during which what was there must have no room for the smallest of these."""
+MOST_SETS = 8
+"""Sets of nodes that are looked at, those first whose jobs waited longest."""
+NOBODY = 1 << 40
+
+
+class Outage(NamedTuple):
+    """CPUs that were not there for some days."""
+
+    node: int
+    cpus: int
+    begin: int  # s after the first submission
+    end: int
+    share: float  # of its time during which jobs with room waited while usage pressed against what was there
+    node_id: str
+
+
+def infer_outages(laid: Laid) -> list[Outage]:
+    """Infer when nodes were missing, or CPUs of a centre that is seen as one node.
+
+    A day shows missing capacity where jobs waited that the nominal capacity had room for, throughout, and where the
+    smallest of them would not have fitted on what was there: the nodes, of those that these jobs may use, that ran
+    anything on that day; of one node the most that was in use. Two such days in a row are an outage, of the nodes that
+    ran nothing on them, or of the least that was missing. None begins before the first start, none shows after the
+    last submission: what ran beside the jobs that were left then is no part of a log that is cut there.
+    """
+    log, cpus = laid.log, laid.centre.cpus
+    n_days, cut = int(log.event_at[-1]) // DAY + 1, int(log.submit[-1]) // DAY
+    started = log.start[log.start < NOBODY]
+    first = -(-int(started.min()) // DAY) if len(started) else n_days
+    if not laid.has_nodes:
+        shows, pressed, most = _shown(log, np.ones(len(laid.jobs), bool), log.cpus, laid.total_cpus)
+        shows[:first] = False
+        return [
+            Outage(0, laid.total_cpus - int(most[a:b].max()), a * DAY, b * DAY, float(pressed[a:b].mean()), ALL)
+            for a, b in _runs(shows, cut)
+        ]
+    job = np.repeat(np.arange(len(log.submit)), np.diff(log.node_first))
+    known = (log.node_list >= 0) & (log.end > log.start)[job]  # what ran for a time, but on nodes that are not known
+    held = job[known], log.node_list[known]
+    busy = _busy(laid, held, n_days)
+    shown, pressing = np.zeros((2, len(cpus), n_days))
+    for nodes, waits in _sets(laid):
+        there = (busy & nodes[:, None]).T @ cpus
+        shows, pressed, _ = _shown(log, waits, _cpus_on(laid, nodes), int(cpus[nodes].sum()), there)
+        shown[nodes] = np.maximum(shown[nodes], shows)
+        pressing[nodes] = np.maximum(pressing[nodes], pressed)
+    shown[:, :first] = 0  # before the first start nothing is known of any node
+    return [
+        Outage(
+            node,
+            int(cpus[node]),
+            *_around(laid, held[0][held[1] == node], a * DAY, b * DAY),
+            float(pressing[node, a:b].mean()),
+            laid.node_ids[node],
+        )
+        for node in range(len(cpus))
+        for a, b in _runs((shown[node] > 0) & ~busy[node], cut)
+    ]
+
+
+def _shown(
+    log: Log, waits: np.ndarray, cpus: np.ndarray, total: int, there: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Say which days show that of ``total`` CPUs only ``there`` were; for which share usage pressed there; the most.
+
+    ``waits`` and ``cpus`` as of `_fill_levels`; the most CPUs in use at once on a day are those there by default.
+    """
+    n_days, used, least = int(log.event_at[-1]) // DAY + 1, *np.zeros((2, len(log.event_at)), np.int64)
+    _fill_levels(log, waits, np.asarray(cpus, np.int64), used, least)
+    at = np.sort(np.concatenate([log.event_at, np.arange(n_days + 1) * DAY]), kind="stable")
+    at = at[np.append(True, at[1:] > at[:-1])]
+    place = np.searchsorted(log.event_at, at, side="right") - 1
+    used, least, day = used[place], least[place], np.minimum(at // DAY, n_days - 1)
+    most, lasts = np.zeros(n_days, np.int64), np.diff(np.append(at, at[-1]))
+    np.maximum.at(most, day, used)
+    there = most if there is None else there
+    with_room = np.bincount(day, lasts * (least <= total - used), minlength=n_days) / DAY
+    none_left = (least > there[day] - used) & (least < NOBODY)
+    pressed = np.bincount(day, lasts * none_left, minlength=n_days) / DAY
+    return (with_room > WITH_ROOM) & (pressed > PRESSED) & (there < total) & (most <= there), pressed, most
+
+
+def _runs(shows: np.ndarray, cut: int) -> list[tuple[int, int]]:
+    """Return the first day, and that after the last, of each run of which two days or more are before ``cut``."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], shows, [False]]).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2) if min(b, cut) - a > 1]
+
+
+def _busy(laid: Laid, held: tuple[np.ndarray, np.ndarray], n_days: int) -> np.ndarray:
+    """Say on which days anything ran on a node, bool[n_nodes, n_days]; ``held`` are jobs and nodes, int64[m] each."""
+    job, node = held
+    change = np.zeros((len(laid.centre.cpus), n_days + 1), np.int64)
+    np.add.at(change, (node, laid.log.start[job] // DAY), 1)
+    np.add.at(change, (node, (laid.log.end[job] - 1) // DAY + 1), -1)
+    return np.cumsum(change, axis=1)[:, :n_days] > 0
+
+
+def _sets(laid: Laid) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the sets of nodes that jobs may use, bool[n_nodes], and the jobs that may use just these, bool[n_jobs]."""
+    sets, of_group = np.unique(laid.groups.may_use, axis=0, return_inverse=True)
+    of_job = of_group.ravel()[laid.log.group]
+    waited = np.bincount(of_job, laid.log.start - laid.log.submit, minlength=len(sets))
+    longest = np.argsort(-waited, kind="stable")[:MOST_SETS]
+    return [(sets[one], of_job == one) for one in longest if waited[one] > 0]
+
+
+def _cpus_on(laid: Laid, nodes: np.ndarray) -> np.ndarray:
+    """Return the CPUs that each job had on some nodes; those on nodes that are not known are taken to be on these."""
+    first, number = laid.log.node_first, laid.log.node_list
+    job = np.repeat(np.arange(len(laid.log.submit)), np.diff(first))
+    share = np.bincount(job, np.append(nodes, True)[number], minlength=len(laid.log.submit)) / np.diff(first)
+    return np.rint(laid.log.cpus * share).astype(np.int64)
+
+
+def _around(laid: Laid, own: np.ndarray, begin: int, end: int) -> tuple[int, int]:
+    """Return since and until when a node ran none of its own jobs, at most a day beyond the days that show it."""
+    before, after = laid.log.end[own], laid.log.start[own]
+    since = int(before[before <= begin].max(initial=begin - DAY))
+    until = int(after[after >= end].min(initial=end + DAY))
+    return max(since, begin - DAY, 0), min(until, end + DAY)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_levels(log, waits, cpus, used, least):
+    """Lay out after each event the CPUs in use, and the fewest that an eligible waiting job of some needs."""
+    waiting = [(log.cpus[0], np.int64(0)) for _ in range(0)]
+    started = np.zeros(log.submit.size, np.bool_)
+    now = 0
+    for i in range(log.event_at.size):
+        event, job = log.event[i], np.int64(log.about[i])
+        if event == ENDED:
+            now -= cpus[job]
+        elif (event == SUBMITTED and log.eligible[job] <= log.submit[job]) or event == ELIGIBLE_NOW:
+            if waits[job]:
+                heappush(waiting, (log.cpus[job], job))
+        elif event == STARTED:
+            started[job] = True
+            if log.end[job] > log.start[job]:
+                now += cpus[job]
+        while len(waiting) > 0 and started[waiting[0][1]]:
+            heappop(waiting)
+        used[i] = now
+        least[i] = waiting[0][0] if len(waiting) > 0 else NOBODY

@@ -7,9 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.held import held_cpus, said_whole
-from procure.account.levels import levels, usual_of
-from procure.account.nodes import Placed, check_fit, place_jobs
+from procure.account.nodes import Placed, check_fit, held_cpus, levels, place_jobs, said_whole, usual_of
 from procure.account.sweep import (
     BACK,
     CAUSES,
@@ -107,8 +105,11 @@ def _too_few(jobs: pd.DataFrame, cpus: np.ndarray, total: int) -> tuple[str, ...
     )
 
 
-def _owners(jobs: pd.DataFrame) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Number users, accounts, partitions … along one line; −1 where a job names none, or all name the same."""
+def owners_of(jobs: pd.DataFrame, fewest: int = 2) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """Number users, accounts, partitions … along one line: of each job, int32[n_kinds, n_jobs]; names; which of OWNERS.
+
+    A job's is −1 where it names none; of accounts and what follows, where all jobs together name less than ``fewest``.
+    """
     rows: list[np.ndarray] = []
     names: list[str] = []
     kinds: list[int] = []
@@ -117,7 +118,7 @@ def _owners(jobs: pd.DataFrame) -> tuple[np.ndarray, list[str], np.ndarray]:
         if name == "qos_user" and any(one == OWNERS.index("qos") for one in kinds) and "user" in jobs:
             text = jobs["user"].fillna("").astype(str) + " in " + jobs["qos"].fillna("").astype(str)
         number, distinct = pd.factorize(text.where(text != ""))
-        if kind and len(distinct) < 2:
+        if kind and len(distinct) < fewest:
             number, distinct = np.full(len(jobs), -1), distinct[:0]
         rows.append(np.where(number < 0, -1, number + len(names)).astype(np.int32))
         names += [str(one) for one in distinct]
@@ -159,16 +160,22 @@ def lay_out(
     """
     placed = place_jobs(jobs, nodes)
     held, whole, notes = _held(jobs, site, placed, part)
-    owner, names, kinds = _owners(jobs)
+    owner, names, kinds = owners_of(jobs)
     group, groups = _groups(jobs, placed, held, whole, partitions or {})
     log, known, total = _log(jobs, placed, held, owner, group), placed.known, int(placed.table["cpus"].sum())
     if placed.alone and known is not None:
         notes += _too_few(jobs, log.cpus, total)
     largest = held.max() if known is None else known["cpus"].max()
+    none, unlimited = np.zeros(0, np.int64), np.full(len(names), FAR, np.int64)
+    peaks = np.zeros((2, len(names)), np.int64)
+    for kind in log.kinds:
+        peaks += usual_of(log.start, log.end, log.owner[kind], log.cpus, len(names))
+    totals = (placed.table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus"))
+    pause = np.zeros(len(jobs), np.int64)
     return Laid(
         log,
         groups,
-        _centre(placed.table, log, len(names)),
+        Centre(*totals, none, none, unlimited, unlimited.copy(), *peaks, pause),  # type: ignore[call-arg]
         jobs,
         names,
         kinds,
@@ -231,7 +238,13 @@ def _partition_nodes(
 def _log(jobs: pd.DataFrame, placed: Placed, held: np.ndarray, owner: np.ndarray, group: np.ndarray) -> Log:
     origin, requested = int(jobs["submit_time"].min()), jobs["requested_time"].to_numpy(np.int64)
     names = ("submit_time", "eligible_time", "start_time", "end_time")
-    times = [jobs[name].to_numpy(np.int64) - origin for name in names]
+    submit, eligible, start, end = times = [jobs[name].to_numpy(np.int64) - origin for name in names]
+    # Events of one moment are in the order of their kinds, and of one kind by job; a job of no length has no end.
+    n, job, runs, later = len(submit), np.arange(len(submit), dtype=np.int32), end > start, eligible > submit
+    at = np.concatenate([end[runs], eligible[later], submit, start])
+    kinds = np.array([ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED], np.int8)
+    kind = np.repeat(kinds, [runs.sum(), later.sum(), n, n])
+    order = np.argsort(len(kinds) * at + kind, kind="stable")
     return Log(  # type: ignore[call-arg]
         *times,
         np.where(requested > 0, requested, FAR),
@@ -241,18 +254,10 @@ def _log(jobs: pd.DataFrame, placed: Placed, held: np.ndarray, owner: np.ndarray
         group,
         np.asarray(placed.first, np.int64),
         placed.number,
-        *_events(*times),
+        at[order],
+        kind[order],
+        np.concatenate([job[runs], job[later], job, job])[order],
     )
-
-
-def _centre(table: pd.DataFrame, log: Log, n_owners: int) -> Centre:
-    """Return the nodes, and the rules of a log of which none is known."""
-    none, unlimited, peaks = np.zeros(0, np.int64), np.full(n_owners, FAR, np.int64), np.zeros((2, n_owners), np.int64)
-    for kind in log.kinds:
-        peaks += usual_of(log.start, log.end, log.owner[kind], log.cpus, n_owners)
-    totals = (table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus"))
-    pause = np.zeros(len(log.submit), np.int64)
-    return Centre(*totals, none, none, unlimited, unlimited.copy(), *peaks, pause)  # type: ignore[call-arg]
 
 
 def _held(
@@ -286,21 +291,6 @@ def _held(
             raise
         return asked, np.zeros(n, bool), ("the nodes do not hold what jobs held, so what they asked for is taken",)
     return held, whole, ()
-
-
-def _events(
-    submit: np.ndarray, eligible: np.ndarray, start: np.ndarray, end: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the moments, kinds and jobs of all events; a job of no length has no end, one that is eligible no more."""
-    n = len(submit)
-    job = np.arange(n, dtype=np.int32)
-    runs, later = end > start, eligible > submit
-    at = np.concatenate([end[runs], eligible[later], submit, start])
-    kinds = np.array([ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED], np.int8)
-    kind = np.repeat(kinds, [runs.sum(), later.sum(), n, n])
-    about = np.concatenate([job[runs], job[later], job, job])
-    order = np.argsort(len(kinds) * at + kind, kind="stable")  # of one moment and kind they stand by job
-    return at[order], kind[order], about[order]
 
 
 def with_outages(laid: Laid, node: np.ndarray, cpus: np.ndarray, begin: np.ndarray, end: np.ndarray) -> Laid:

@@ -1,4 +1,4 @@
-"""The nodes of a log: known, seen in it, or inferred, and whether its jobs fit them."""
+"""The nodes of a log: known, seen in it, or inferred; what jobs held of them, and how much ran at once."""
 
 from __future__ import annotations
 
@@ -7,10 +7,116 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.held import held_cpus
-from procure.account.levels import levels, most_at_once
+from procure.account.sweep import FAR
 from procure.errors import TableError
+from procure.site.model import Site
 from procure.text import be, counted
+
+SAID_NO = ("", "0", "0.0", "no", "false", "nan", "none", "<na>")
+"""What a column ``exclusive`` says of a job that shares its nodes."""
+
+
+def said_whole(jobs: pd.DataFrame, site: Site | None = None) -> np.ndarray:
+    """Return which jobs took their nodes whole, as the log's column ``exclusive`` or the site says: bool[n_jobs]."""
+    found = np.zeros(len(jobs), bool)
+    if "exclusive" in jobs:
+        text = jobs["exclusive"].astype(str).str.strip().str.casefold()
+        found |= ~text.isin(SAID_NO).to_numpy(bool)
+    if site is not None:
+        found |= site.select.consume == "node"
+        whole = [one.name for one in site.partitions if one.oversubscribe.startswith("exclusive")]
+        if whole and "partition" in jobs:
+            found |= jobs["partition"].fillna("").astype(str).isin(whole).to_numpy(bool)
+    return found
+
+
+def held_cpus(jobs: pd.DataFrame, node_cpus: np.ndarray | None = None, site: Site | None = None) -> np.ndarray:
+    """Return the CPUs that each job held of each of its nodes: int64[n_jobs].
+
+    Those of the column ``held_cpus_per_node``, where it is more than the job asked for; of a job that took its nodes
+    whole all of a node, where all nodes are as large. No job holds more than as many nodes have as it ran on;
+    ``node_cpus`` are those of each node that there is, None = not known.
+    """
+    asked = jobs["cpus_per_node"].to_numpy(np.int64)
+    held = asked
+    if "held_cpus_per_node" in jobs:
+        more = pd.to_numeric(jobs["held_cpus_per_node"], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        held = np.maximum(asked, np.nan_to_num(more, posinf=0.0).astype(np.int64))
+    if node_cpus is None or not len(node_cpus):
+        return held
+    whole = said_whole(jobs, site)
+    if node_cpus.min() == node_cpus.max():
+        held = np.where(whole, np.maximum(held, node_cpus[0]), held)
+    largest = np.sort(node_cpus)[::-1]
+    n_nodes = np.clip(jobs["n_nodes"].to_numpy(np.int64), 1, len(largest))
+    return np.maximum(asked, np.minimum(held, largest[n_nodes - 1]))
+
+
+EXCEEDED = 0.02
+"""Share of its time for which an owner may exceed what counts as its usual most."""
+
+
+class Levels(NamedTuple):
+    """How much of an amount ran at once, of each owner after each of its changes, and how long."""
+
+    whose: np.ndarray  # int64[m]
+    level: np.ndarray  # int64[m]
+    lasted: np.ndarray  # int64[m], s
+
+
+def levels(start: np.ndarray, end: np.ndarray, of: np.ndarray, *amounts: np.ndarray) -> list[Levels]:
+    """Return the levels of all owners, of each amount; jobs of no length count nothing, nor do those of nobody (−1)."""
+    kept = (end > start) & (of >= 0)
+    at = np.concatenate([end[kept], start[kept]])  # of one moment, ends come before starts
+    whose = np.concatenate([of[kept], of[kept]]).astype(np.int64)
+    order = _by_owner(whose, at)
+    at, whose = at[order], whose[order]
+    # Each owner's changes add up to 0, so no level carries over to the next.
+    lasted = np.append(np.where(whose[1:] == whose[:-1], np.diff(at), 0), 0)[: len(at)]
+    changes = (np.concatenate([-amount[kept], amount[kept]]) for amount in amounts)
+    return [Levels(whose, np.cumsum(change[order]), lasted) for change in changes]
+
+
+def _by_owner(whose: np.ndarray, then: np.ndarray) -> np.ndarray:
+    """Return the stable order by owner, then by another number."""
+    span = int(np.ptp(then)) + 1 if len(then) else 1
+    if (int(whose.max(initial=0)) + 1) * span < FAR:  # as one number, in a third of the time
+        return np.argsort(whose * span + (then - then.min(initial=FAR)), kind="stable")
+    return np.lexsort((then, whose))
+
+
+def most_at_once(start: np.ndarray, end: np.ndarray, of: np.ndarray, amount: np.ndarray, n: int) -> np.ndarray:
+    """Return the most of an amount that ran at once, of each of ``n`` owners."""
+    found = np.zeros(n, np.int64)
+    (some,) = levels(start, end, of, amount)
+    np.maximum.at(found, some.whose, some.level)
+    return found
+
+
+def usual_most(some: Levels, n: int) -> np.ndarray:
+    """Return the least level of each owner that it exceeds for at most 2 % of the time with anything running."""
+    kept = (some.level > 0) & (some.lasted > 0)
+    whose, level, lasted = (one[kept] for one in some)
+    order = _by_owner(whose, -level)
+    whose, level, lasted = whose[order], level[order], lasted[order]
+    total = np.bincount(whose, lasted, minlength=n)
+    before = np.cumsum(lasted) - lasted
+    since = before - np.concatenate([[0], np.cumsum(total)])[whose]
+    within = since <= EXCEEDED * total[whose]  # so long does it run above this level
+    found = np.full(n, np.iinfo(np.int64).max)
+    np.minimum.at(found, whose[within], level[within])
+    return np.where(total > 0, found, 0)
+
+
+def usual_of(start: np.ndarray, end: np.ndarray, of: np.ndarray, cpus: np.ndarray, n: int) -> np.ndarray:
+    """Return the usual most jobs of each owner, and CPUs while several of its jobs run; of all where that never is.
+
+    A job that runs alone shows no limit: one that is larger than its owner's may do so.
+    """
+    every, jobs, each = levels(start, end, of, cpus, np.minimum(cpus, 1), np.ones_like(cpus))
+    several = usual_most(every._replace(lasted=every.lasted * (jobs.level > 1)), n)
+    return np.stack([usual_most(each, n), np.where(several > 0, several, usual_most(every, n))])
+
 
 MOST_UNNAMED = 0.2
 """Share of the CPU-time of a log of which it may be unknown on which nodes it ran before no node is told apart."""
@@ -44,12 +150,6 @@ def nodes_of(jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]] | N
     return first, number, [str(name) for name in names]
 
 
-def seen_nodes(jobs: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the nodes that a log of `started_jobs` names; None where it is not known of most jobs where they ran."""
-    given = nodes_of(jobs)
-    return None if given is None else inferred_nodes(jobs, given)
-
-
 def inferred_nodes(jobs: pd.DataFrame, nodes: tuple[np.ndarray, np.ndarray, list[str]]) -> pd.DataFrame:
     """Return a node table of the most that ran on each node at once."""
     first, number, names = nodes
@@ -73,21 +173,17 @@ def by_kind(
 ) -> pd.DataFrame | None:
     """Give each node of a log, whose names the table does not know, the smallest kind that holds what ran on it."""
     peaks = inferred_nodes(jobs, given)
-    kinds = nodes.sort_values(["cpus", "mem_mb", "gpus"], kind="stable")
-    n_left = np.ones(len(kinds), np.int64)
+    amounts = ["cpus", "mem_mb", "gpus"]
+    kinds = nodes.sort_values(amounts, kind="stable")
+    sizes, is_left = kinds[amounts].to_numpy(np.int64), np.ones(len(kinds), bool)
     rows = []
     for _, node in peaks.sort_values(["cpus", "mem_mb"], ascending=False, kind="stable").iterrows():
-        holds = np.flatnonzero(
-            (kinds["cpus"] >= node["cpus"]).to_numpy()
-            & (kinds["mem_mb"] >= node["mem_mb"]).to_numpy()
-            & (kinds["gpus"] >= node["gpus"]).to_numpy()
-            & (n_left > 0)
-        )
+        holds = np.flatnonzero((sizes >= node[amounts].to_numpy(np.int64)).all(axis=1) & is_left)
         if not len(holds):
             return None
-        n_left[holds[0]] = 0
+        is_left[holds[0]] = False
         rows.append(kinds.iloc[holds[0]].to_dict() | {"node_id": node["node_id"]})
-    return pd.DataFrame([*rows, *kinds[n_left > 0].to_dict(orient="records")])
+    return pd.DataFrame([*rows, *kinds[is_left].to_dict(orient="records")])
 
 
 def one_node(jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> pd.DataFrame:

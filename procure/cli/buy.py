@@ -25,7 +25,7 @@ from procure.reports.explore import Explorer, serve
 from procure.schemas import JOB
 from procure.text import counted
 from procure.workload import LogSettings
-from procure.workload.presets import WAIT
+from procure.workload.log_settings import WAIT
 
 _SHOWN = 5
 """Packages that a terminal shows; the report has all."""

@@ -33,9 +33,8 @@ from procure.tables import JOB, check_name, read, write
 from procure.text import format_value, money, nearest, plain, printable, seconds
 from procure.workload import Imported, LogSettings, read_log
 from procure.workload.clock import zone
-from procure.workload.log_settings import LogFormat
-from procure.workload.oddities import oddities
-from procure.workload.presets import ColumnMap, parse_column
+from procure.workload.describe import oddities
+from procure.workload.log_settings import ColumnMap, LogFormat, parse_column
 from procure.workload.shapes import Shape
 
 _IDS = ("package_id", "package")

@@ -29,7 +29,7 @@ from procure.settings import LARGEST
 from procure.text import duration, nearest, roughly
 from procure.workload.clock import FIRST_DATE, moment, utc_text
 from procure.workload.log_settings import LogSettings
-from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
+from procure.workload.slurm import slurm_limit, slurm_memory_limit
 
 app = lazy.command_group()
 

@@ -11,9 +11,8 @@ import typer
 from procure.cli import common, site_options
 from procure.comparison import Comparison
 from procure.comparison import compare as compare_policies
-from procure.comparison.parts import check_length
 from procure.comparison.report import mean_waits, with_units, write_report
-from procure.comparison.side_by_side import check_policies
+from procure.comparison.side_by_side import check_length, check_policies
 from procure.comparison.waits import conclude, rule_waits, with_rules
 from procure.errors import TableError
 from procure.files import whole_file

@@ -20,7 +20,7 @@ from procure.tables import check as check_table
 from procure.text import counted
 from procure.topology.fat_tree import leaf_table, make_nodes
 from procure.topology.verify import verify
-from procure.workload.read_schedule import read_schedule
+from procure.workload.read_csv import read_schedule
 
 app = lazy.command_group()
 

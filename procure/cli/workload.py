@@ -28,11 +28,11 @@ from procure.workload import (
     slice_times,
 )
 from procure.workload.clock import day_bounds, moment, utc_text
-from procure.workload.days import Rule
 from procure.workload.generate import MOST_JOBS
-from procure.workload.presets import load_preset
+from procure.workload.load import TOLERANCE, bursts, cpu_seconds
+from procure.workload.log_settings import load_preset
+from procure.workload.parts import Rule
 from procure.workload.read_sacct import sacct_command
-from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
 from procure.workload.studies import generate_jobs
 
 app = lazy.command_group()

@@ -32,7 +32,7 @@ def write_report(comparison: Comparison, path: str | Path, about: str) -> Path:
         tests=with_units(comparison.tests),
         spreads=[] if comparison.parts.empty else [_spread(comparison, metric) for metric in TESTED],
         mean_waits=mean_waits,
-        every_metric=_every_metric,
+        every_metric=lambda frame: frame[["policy", "class", *frame.columns.drop(["policy", "class"])]],
     )
     return write_page(path, text)
 
@@ -100,8 +100,3 @@ def mean_waits(frame: pd.DataFrame) -> pd.DataFrame:
     wide = frame.pivot_table(index="policy", columns="class", values="mean_wait_time", observed=True)
     # A class of which no job ran anywhere is no column of the pivot.
     return wide.reindex(frame["policy"].unique(), columns=frame["class"].unique()).reset_index()
-
-
-def _every_metric(frame: pd.DataFrame) -> pd.DataFrame:
-    first = ["policy", "class"]
-    return frame[[*first, *frame.columns.drop(first)]]

@@ -1,18 +1,16 @@
-"""Simulate one workload under several policies, and say which is better and how sure that is."""
+"""Simulate one workload under several policies, rank them, and say which is better and how sure that is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pandas as pd
 
-from procure.comparison import parts
-from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class, widest_wait
-from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank
-from procure.comparison.waits import replay
+from procure.comparison.waits import metrics_by, replay, resource_usage, size_class, user_class, widest_wait
 from procure.errors import ArgumentError, TableError
 from procure.policies import catalog
 from procure.policies.catalog import label
@@ -22,7 +20,106 @@ from procure.run import Run, simulate
 from procure.schemas import JOB, NODE
 from procure.settings import MOST_LISTED
 from procure.tables import as_table
-from procure.text import Shown, counted, limit_note
+from procure.text import Shown, counted, limit_note, nearest
+
+CAP = 1e6
+"""Stands for the infinite ratio where one policy is nowhere worse than another."""
+
+PUBLISHED_WEIGHTS = {"makespan": 0.5, "slowdown": 1.5, "usage": 1.0}
+"""The sums of Table I's rows: 1 for each criterion to which this one is preferred, 0.5 where neither is. Slowdown is
+preferred to usage and usage to makespan; makespan and slowdown are alike."""
+
+
+class Ranking(NamedTuple):
+    """``score`` per policy, higher is better, of unit length; ``ratios`` the matrix; ``value`` its eigenvalue."""
+
+    score: pd.Series
+    ratios: pd.DataFrame
+    value: float
+
+
+def rank(criteria: pd.DataFrame, weights: Mapping[str, float], higher_is_better: set[str]) -> Ranking:
+    """Rank policies, a row each, by several criteria, a column each, of which some are maximised.
+
+    Only the policies compared may stand there: the relative estimates depend on the set. With r these estimates (1 =
+    best of the set, 0 = worst; a criterion in which all are equal counts for nothing) and S_ij = Σ_c w_c max(0, r_ic −
+    r_jc), the ratios are S_ij / S_ji, at most `CAP`, 1 where neither is better, and the score is their principal right
+    eigenvector.
+    """
+    values = criteria.to_numpy(dtype=float)
+    sign = np.array([1.0 if name in higher_is_better else -1.0 for name in criteria.columns])
+    signed = values * sign
+    span = np.ptp(signed, axis=0)
+    relative = (signed - signed.min(axis=0)) / np.where(span > 0, span, 1.0)
+    weight = np.array([weights[name] for name in criteria.columns])
+    better = (np.maximum(0.0, relative[:, None, :] - relative[None, :, :]) * weight).sum(axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = better / better.T
+    ratios = np.clip(np.where(np.isnan(ratios), 1.0, ratios), 1.0 / CAP, CAP)
+    eigenvalues, vectors = np.linalg.eig(ratios)
+    principal = int(np.argmax(eigenvalues.real))
+    score = np.abs(vectors[:, principal].real)
+    return Ranking(
+        pd.Series(score / np.linalg.norm(score), index=criteria.index, name="score"),
+        pd.DataFrame(ratios, index=criteria.index, columns=criteria.index),
+        float(eigenvalues[principal].real),
+    )
+
+
+SLICES = {"day": 86_400, "week": 604_800, "month": 2_592_000}
+"""Length of a slice, s; a month is 30 days. Slices begin with the first submission."""
+FEWEST_JOBS = 10
+"""A slice with fewer jobs says nothing and is left out."""
+N_RESAMPLES = 10_000
+FEWEST_PAIRS = 6
+"""Of fewer pairs Wilcoxon's test cannot reach 5 %, and a bootstrap interval covers far less than it says."""
+
+
+def check_length(length: str) -> None:
+    """Raise if the length is not one of `SLICES`."""
+    if length not in SLICES:
+        raise TableError(f"slices of {length!r} are not known; {nearest(length, SLICES)}")
+
+
+def in_slices(jobs: pd.DataFrame, length: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Cut a workload by submission time into one of `SLICES`; each slice will start from an empty system."""
+    check_length(length)
+    number = (jobs["submit_time"] - jobs["submit_time"].min()) // SLICES[length]
+    for place, part in jobs.groupby(number, sort=True):
+        if len(part) >= FEWEST_JOBS:
+            yield f"{length} {int(place) + 1}", part.reset_index(drop=True)
+
+
+def paired_tests(values: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Compare every policy with a baseline over the same parts of a workload.
+
+    ``values`` are of one metric: a row per part, a column per policy; rows with a gap are left out. Per other policy:
+    ``n``, the mean difference policy − baseline, its 95 % bootstrap interval ``low`` to ``high`` (pairs are resampled),
+    the p-values of the paired t-test and of Wilcoxon's signed-rank test; NaN where undefined (fewer than `FEWEST_PAIRS`
+    parts, or no difference).
+    """
+    from scipy import stats
+
+    complete = values.dropna()
+    rng = np.random.default_rng(0)
+    rows = []
+    for policy in complete.columns.drop(baseline):
+        difference = (complete[policy] - complete[baseline]).to_numpy()
+        n = len(difference)
+        row = {"policy": policy, "baseline": baseline, "n": n}
+        row |= dict.fromkeys(("difference", "low", "high", "p_t", "p_wilcoxon"), np.nan)
+        if n:
+            row["difference"] = difference.mean()
+        if n >= FEWEST_PAIRS:
+            means = difference[rng.integers(0, n, (N_RESAMPLES, n))].mean(axis=1)
+            row["low"], row["high"] = np.quantile(means, [0.025, 0.975])
+            if np.any(difference != 0):
+                row["p_wilcoxon"] = stats.wilcoxon(difference).pvalue
+                if np.ptp(difference) > 0:
+                    row["p_t"] = stats.ttest_1samp(difference, 0.0).pvalue
+        rows.append(row)
+    return pd.DataFrame(rows)
+
 
 AnyPolicy: TypeAlias = "str | Parameters | Callable"
 ORACLE = "@oracle"
@@ -47,7 +144,7 @@ class Comparison(Shown):
         at least the 95th percentile of CPUs, s), ``resource_usage``, ``elapsed``
         (kernel seconds), ``score`` and ``rank`` of the multi-criteria ranking (1 = best).
     by_size, by_user
-        Every metric per policy and class, as `procure.comparison.classes.metrics_by` says.
+        Every metric per policy and class, as `procure.comparison.waits.metrics_by` says.
     parts
         A row per slice (``part``) and policy, if there are slices.
     tests
@@ -182,7 +279,7 @@ def compare(
             _cut(jobs, runs, nodes, slices) if continuous else _parts(jobs, named, nodes, slices, options, progress)
         )
         if repeated.empty:
-            raise TableError(f"no {slices} of the workload has {parts.FEWEST_JOBS} jobs")
+            raise TableError(f"no {slices} of the workload has {FEWEST_JOBS} jobs")
     tests, caveat = _tests(repeated, labels[0])
     killed = {name: int(run.metrics["n_killed"]) for name, run in runs.items()}
     sizes, users = size_class(jobs), user_class(jobs)
@@ -210,13 +307,8 @@ def _table(runs: Mapping[str, Run], total_cpus: int) -> tuple[pd.DataFrame, Rank
             for name, run in runs.items()
         ]
     )
-    criteria = pd.DataFrame(
-        {
-            "makespan": table["makespan"],
-            "slowdown": table["mean_bounded_slowdown"],
-            "usage": table["resource_usage"],
-        }
-    ).astype(float)
+    of = {"makespan": "makespan", "slowdown": "mean_bounded_slowdown", "usage": "resource_usage"}
+    criteria = pd.DataFrame({name: table[column] for name, column in of.items()}).astype(float)
     ranking = rank(criteria.set_axis(table["policy"]), PUBLISHED_WEIGHTS, {"usage"})
     table["score"] = ranking.score.to_numpy()
     table["rank"] = table["score"].round(12).rank(ascending=False, method="min").astype(int)
@@ -230,11 +322,11 @@ def _stacked(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def _cut(jobs: pd.DataFrame, runs: Mapping[str, Run], nodes: pd.DataFrame, length: str) -> pd.DataFrame:
     """Return the metrics of the jobs of each slice of the whole run."""
     begin = int(jobs["submit_time"].min())
-    number = pd.Series(pd.Categorical((jobs["submit_time"] - begin) // parts.SLICES[length] + 1), index=jobs.index)
+    number = pd.Series(pd.Categorical((jobs["submit_time"] - begin) // SLICES[length] + 1), index=jobs.index)
     frames = []
     for name, run in runs.items():
         found = metrics_by(run, nodes, number)
-        found = found[found["n_jobs"] >= parts.FEWEST_JOBS]
+        found = found[found["n_jobs"] >= FEWEST_JOBS]
         part = [f"{length} {int(one)}" for one in found["class"]]
         frames.append(found.drop(columns="class").assign(part=part, policy=name))
     return pd.concat(frames, ignore_index=True)
@@ -250,7 +342,7 @@ def _parts(
 ) -> pd.DataFrame:
     """Return the metrics of each slice, run from an empty system."""
     rows = []
-    for part, piece in parts.slices(jobs, length):
+    for part, piece in in_slices(jobs, length):
         progress(f"{part}: {len(piece):,} jobs")
         for name, policy in policies.items():
             rows.append({"part": part, "policy": name} | run_policy(policy, piece, nodes, options).metrics)
@@ -264,9 +356,9 @@ def _tests(repeated: pd.DataFrame, baseline: str) -> tuple[pd.DataFrame, str]:
     n_parts = repeated["part"].nunique()
     for metric in TESTED:
         values = repeated.astype({metric: float}).pivot_table(index="part", columns="policy", values=metric)
-        tests.append(parts.paired_tests(values, baseline).assign(metric=metric))
-    if n_parts < parts.FEWEST_PAIRS:
-        caveat = f"no intervals or p values: {counted(n_parts, 'slice')} are too few, {parts.FEWEST_PAIRS} are needed"
+        tests.append(paired_tests(values, baseline).assign(metric=metric))
+    if n_parts < FEWEST_PAIRS:
+        caveat = f"no intervals or p values: {counted(n_parts, 'slice')} are too few, {FEWEST_PAIRS} are needed"
     else:
         caveat = "not corrected for several comparisons"
     return pd.concat(tests, ignore_index=True), caveat

@@ -21,7 +21,7 @@ from typing import IO, Any
 import psutil
 
 from procure.errors import ArgumentError, TableError
-from procure.workload.slurm_text import slurm_memory_limit
+from procure.workload.slurm import slurm_memory_limit
 
 BOUND = ("setpriv", "--pdeathsig", "KILL")
 TREE = ("unshare", "--pid", "--fork", "--kill-child")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,12 @@ import numpy as np
 import pandas as pd
 
 from procure.account.account import Account, account_waits
-from procure.account.held import held_cpus
+from procure.account.inferred import Outage
 from procure.account.layout import started_jobs
-from procure.account.nodes import ALL
-from procure.account.outages import Outage
+from procure.account.nodes import ALL, held_cpus
 from procure.account.sweep import ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERVED, UNEXPLAINED
+from procure.comparison.waits import compare_pairs, pair_waits
 from procure.errors import TableError
-from procure.fitting.fidelity import Fidelity, fidelity
 from procure.fitting.policy import Rules
 from procure.progress import step
 from procure.run import simulate
@@ -27,6 +27,37 @@ from procure.site.model import NodeEvent, Rule, Site
 from procure.site.store import node_list, write_site
 from procure.tables import as_table
 from procure.text import Shown, counted
+
+
+class Fidelity(NamedTuple):
+    """Of all jobs with both waits."""
+
+    mean_error: float  # s, mean of the absolute differences
+    distance: float  # Wasserstein distance of log(1 + wait)
+    rank_correlation: float
+    level: float = 1.0  # mean wait of the schedule over the log's
+
+    def ratios(self, other: Fidelity) -> tuple[float, float, float]:
+        """Return how far this is beside another in each of the three, 1 = as far."""
+        pairs = (
+            (self.mean_error, other.mean_error),
+            (self.distance, other.distance),
+            (1 - self.rank_correlation, 1 - other.rank_correlation),
+        )
+        error, distance, order = ((own + 1e-9) / (beside + 1e-9) for own, beside in pairs)
+        return error, distance, order
+
+
+def fidelity(jobs: pd.DataFrame, schedule: pd.DataFrame) -> Fidelity:
+    """Compare the starts of a schedule with those of its log, row by row; waits as `procure.comparison.waits`."""
+    waits = pair_waits(jobs, schedule).dropna()
+    if len(waits) < 2:
+        return Fidelity(0.0, 0.0, 0.0)
+    found = compare_pairs(waits)
+    order = found["rank_correlation"]
+    level = (found["simulated_mean"] + 1) / (found["logged_mean"] + 1)
+    return Fidelity(found["mean_error"], found["distance"], 0.0 if math.isnan(order) else order, level)
+
 
 SHORTEST = 4 * 86_400
 """s; a shorter log shows no rule that goes by days, and has no part to try a rule on."""
@@ -178,14 +209,14 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
         easy = tried([()] * len(parts), "easy")
     kinds: list[str] = []
     seen = tried([()] * len(parts), "rules") if gone.events else easy
-    best = _score(seen, easy) if gone.events else 1.0
+    best = _score(seen, easy)[0] if gone.events else 1.0
     for kind, infer in _KINDS.items():
         with step(f"trying rules: {kind}"):
             if not any(infer(first) for first in firsts):
                 continue
             found = tried([_rules([*kinds, kind], first) for first in firsts], "rules")
-            score = _score(found, easy)
-            if score < best * (1 - GAIN) and _no_worse(found, easy):
+            score, is_no_worse = _score(found, easy)
+            if score < best * (1 - GAIN) and is_no_worse:
                 kinds, best, seen = [*kinds, kind], score, found
     rules = _rules(kinds, whole)
     rows = [
@@ -212,8 +243,7 @@ def _open(first: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:
 
 def _events(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> tuple[NodeEvent, ...]:
     """Return when nodes were away: as the site says, else as the log shows where its replay comes closer by that."""
-    known = tuple(one for one in site.events if not one.reason.startswith(INFERRED))
-    if known:
+    if known := tuple(one for one in site.events if not one.reason.startswith(INFERRED)):
         return known
     found = tuple(_away(account_waits(log, system).outages, int(log["submit_time"].min()), system))
     if not found:
@@ -222,7 +252,8 @@ def _events(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -
         write_site(Site(events=found), system, folder)
         policies = ("easy", Rules.model_validate({"site": folder.as_posix()}))
         easy, away = ([fidelity(log, simulate(log, system, policy).schedule)] for policy in policies)
-    return found if _score(away, easy) < 1 - GAIN and _no_worse(away, easy) else ()
+    score, is_no_worse = _score(away, easy)
+    return found if score < 1 - GAIN and is_no_worse else ()
 
 
 def _away(outages: list[Outage], origin: int, system: pd.DataFrame) -> Iterator[NodeEvent]:
@@ -245,22 +276,14 @@ def _away(outages: list[Outage], origin: int, system: pd.DataFrame) -> Iterator[
             )
 
 
-def _score(found: list[Fidelity], easy: list[Fidelity]) -> float:
+def _score(found: list[Fidelity], easy: list[Fidelity]) -> tuple[float, bool]:
     """Return how far replays are beside EASY's: the mean over all parts and measures, and the worst of them, halved.
 
-    What is close in the mean alone may be far in one measure, and farther in it on a log that is yet to come.
+    What is close in the mean alone may be far in one measure, and farther in it on a log that is yet to come. And say
+    whether none of the three measures is further than EASY's, in the mean over the parts, but for luck.
     """
-    ratios = _ratios(found, easy)
-    return float((ratios.mean() + ratios.max()) / 2)
-
-
-def _no_worse(found: list[Fidelity], easy: list[Fidelity]) -> bool:
-    """Say whether none of the three measures is further than EASY's, in the mean over the parts, but for luck."""
-    return bool((_ratios(found, easy).mean(0) <= 1 + LUCK).all())
-
-
-def _ratios(found: list[Fidelity], easy: list[Fidelity]) -> np.ndarray:
-    return np.array([one.ratios(other) for one, other in zip(found, easy, strict=True)])
+    ratios = np.array([one.ratios(other) for one, other in zip(found, easy, strict=True)])
+    return float((ratios.mean() + ratios.max()) / 2), bool((ratios.mean(0) <= 1 + LUCK).all())
 
 
 def _rules(kinds: list[str], seen: _Seen) -> tuple[Rule, ...]:

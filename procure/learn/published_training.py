@@ -20,7 +20,7 @@ from procure.run import Prepared, prepare, run_prepared
 from procure.simulator.kernel import kernel
 from procure.simulator.state import build
 from procure.simulator.steps import advance, place
-from procure.workload.days import local_days
+from procure.workload.parts import local_days
 
 REWARDS = ("wait", "utilization")
 """``wait``: minus the mean wait, s, of the jobs that have ended; ``utilization``: the mean over nodes of the mean

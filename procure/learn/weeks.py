@@ -18,7 +18,7 @@ from procure.settings import Count
 from procure.simulator.state import n_fitting_nodes
 from procure.tables import JOB, NODE, check, with_clock_of
 from procure.workload.clock import day_bounds, zone
-from procure.workload.days import local_days, split_days
+from procure.workload.parts import local_days, split_days
 
 WEEK = 604_800
 """s; the length of a week that counts, and of what is simulated before it."""

@@ -1,13 +1,123 @@
-"""A cell becomes a number in the unit of its column, or an error that says what is allowed."""
+"""The cells of a sheet, whatever file it came from: numbers in a column's unit, or an error that says what may be."""
 
 from __future__ import annotations
 
 import datetime
+import math
 import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Literal
 
-from procure.offers.grid import Cell, Unreadable
-from procure.offers.reading import OfferReading, currency_of
+from procure.offers.reading import CODES, OfferReading, currency_of
+from procure.text import listed
+
+Value = str | float | int | bool | datetime.date | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a sheet."""
+
+    address: str  # such as D7
+    value: Value = None
+    unit: str = ""  # what its number format writes beside a number: €, %, GB
+    problem: str = ""  # why its value cannot be used: an error value, a formula without a value, struck out, merged
+    is_covered: bool = False  # it lies beneath the first cell of a merged range
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing is in the cell."""
+        return self.is_covered or (
+            not self.problem and (self.value is None or (isinstance(self.value, str) and not self.value.strip()))
+        )
+
+    @property
+    def is_number(self) -> bool:
+        """Tell whether the cell holds a number, not text."""
+        return isinstance(self.value, int | float) and not isinstance(self.value, bool)
+
+    @property
+    def text(self) -> str:
+        """The cell as a person reads it, in one line."""
+        if self.value is None:
+            return ""
+        if isinstance(self.value, datetime.date):
+            return self.value.isoformat()[:10]
+        value = self.value
+        if self.is_number and self.unit == "%":
+            value = float(f"{100 * float(value):.12g}")  # type: ignore[arg-type]
+        if isinstance(value, float) and math.isfinite(value) and value == int(value):
+            value = int(value)
+        return " ".join(f"{value} {self.unit}".split())
+
+
+@dataclass
+class Sheet:
+    """The visible rows of a sheet; ``hidden`` are cells that a person does not see, and why."""
+
+    name: str
+    rows: list[list[Cell]]
+    hidden: list[tuple[Cell, str]] = field(default_factory=list)
+    notes: list[tuple[Cell, str]] = field(default_factory=list)
+
+
+def address(row: int, column: int) -> str:
+    """Return the address of a cell, both counted from 0: ``D7``."""
+    from openpyxl.utils import get_column_letter
+
+    return f"{get_column_letter(column + 1)}{row + 1}"
+
+
+def visible(name: str, rows: list[list[Cell]], hidden_rows: set[int], hidden_columns: set[int]) -> Sheet:
+    """Return a sheet without its hidden rows and columns; the first cell with content of each is in ``hidden``."""
+    seen: dict[tuple[str, int], tuple[Cell, str]] = {}
+    shown = []
+    for n, row in enumerate(rows):
+        for place, cell in enumerate(row):
+            what = "row" if n in hidden_rows else "column" if place in hidden_columns else ""
+            if what and not cell.is_empty:
+                said = f"is hidden, and so is not read, nor is the rest of its {what}"
+                seen.setdefault((what, n if what == "row" else place), (cell, said))
+        if n not in hidden_rows:
+            shown.append([cell for place, cell in enumerate(row) if place not in hidden_columns])
+    return Sheet(name, shown, list(seen.values()))
+
+
+class Unreadable(ValueError):
+    """A cell that cannot be read: its text says why, and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was not read."""
+
+    severity: Literal["error", "warning"]  # the file is refused; it was left out
+    sheet: str  # empty for a text file
+    cell: str  # an address such as D7; of a text file its line; empty where the whole sheet is meant
+    column: str  # of the quote table; empty where none is meant
+    given: str  # what the cell holds
+    allowed: str  # of an error what is allowed and what to do; of a warning why it was left out
+
+    def __str__(self) -> str:
+        """Return the finding as one sentence, without the file's name."""
+        where = [f"sheet {self.sheet}"] if self.sheet else []
+        where += [self.cell] if self.cell else []
+        where += [f"column {self.column}"] if self.column else []
+        given = f"{self.given!r} " if self.given else ""
+        return f"{', '.join(where)}: {given}{self.allowed}".removeprefix(": ")
+
+
+def listed_once(findings: Iterable[Finding]) -> list[str]:
+    """Return a sentence for each finding; what is said alike of cells of a sheet is said once, with where else."""
+    alike: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
+    for one in findings:
+        alike[one.severity, one.sheet, one.column, one.given, one.allowed].append(one)
+    places = (listed([one.cell for one in same[1:]]) for same in alike.values())
+    return [f"{same[0]}{place and f' (and {place})'}" for same, place in zip(alike.values(), places, strict=True)]
+
 
 _GIB = Decimal(2**30) / 10**9
 UNITS: dict[str, dict[str, Decimal]] = {
@@ -196,3 +306,38 @@ def read_truth(cell: Cell) -> bool:
 
 
 _TRUTHS = {"true": True, "yes": True, "ja": True, "1": True, "false": False, "no": False, "nein": False, "0": False}
+
+
+_TAX = r"(?:vat|taxe?s?|mwst|ust|umsatzsteuer|mehrwertsteuer|gst|hst|tva|iva|btw)\b\.?"
+_PRICES = r"(?:all(?:e)? )?(?:unit )?(?:prices?|preise|currency|währung|amounts?)?(?: are| sind| is)?[ :,]*"
+_NET = re.compile(
+    rf"{_PRICES}(?:net(?:to)?(?: of)?|excl\w*\.?(?: of)?|exkl\w*\.?|without|ohne|zzgl\.?|zuzüglich|plus|before)"
+    rf"[ ,]*(?:\(?{_TAX}\)?)?",
+    re.IGNORECASE,
+)
+_GROSS = re.compile(rf"\b(?:incl\w*|inkl\w*|with|mit|gross|brutto)\b.{{0,20}}?{_TAX}", re.IGNORECASE)
+_IN = re.compile(rf"{_PRICES}(?:in )?[ :]*(\S+)", re.IGNORECASE)
+CHANGES = re.compile(
+    rf"%|[€£$]|\b(?:percent|prozent|rabatt\w*|discount\w*|rebate\w*|nachlass|skonto|surcharge|\w*zuschlag|{_TAX}"
+    r"|aufpreis|prices?|preise?n?|\w+preise?|prix|precios?|prezz[io]|prij[sz]\w*|costs?|kosten|lease|rent\w*"
+    r"|miet\w*|refurbished|used|gebraucht\w*|chassis|optional\w*|minimum|mindest\w*|only for|nur bei|fee|gebühr\w*"
+    rf"|{'|'.join(sorted(CODES))})\b",
+    re.IGNORECASE,
+)
+"""Words that tell of a price, a tax, a discount or a condition."""
+
+
+def question(cell: Cell, reading: OfferReading) -> str:
+    """Return what must be asked of a text that stands in no table; empty where it changes no price that is known."""
+    text = cell.problem or cell.text
+    if not CHANGES.search(text):
+        return ""
+    if _NET.fullmatch(text.strip(" .;*")):
+        said = "says that prices are without tax, and --set tax_percent takes it out of them"
+        return said if reading.tax_percent else ""
+    if _GROSS.search(text) and not re.search(r"\d", text):
+        said = "says that prices are with tax; --set tax_percent=PERCENT says how much"
+        return said if reading.tax_percent is None else ""
+    if (match := _IN.fullmatch(text.strip(" .;*"))) and (code := currency_of(match[1], reading.currency)):
+        return "" if code == reading.currency else f"names {code}; --set currency={code} says that prices are in it"
+    return "may change a price"

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, get_args
 
-from procure.offers.cells import UNITS
-from procure.offers.grid import Cell, Finding
+from procure.offers.cells import UNITS, Cell, Finding
 from procure.offers.reading import READ_ONLY, OfferReading, currency_of, normal
 from procure.schemas import QUOTE
 
@@ -72,7 +71,7 @@ MONEY = {column.name for column in QUOTE.columns if column.money} | {"total"}
 
 @dataclass(frozen=True)
 class Heading:
-    """What a heading says: its column, the unit in it, whether prices are with or without tax, who named it."""
+    """What a heading says: its column, the unit in it, whether prices are with or without tax, what the user stated."""
 
     cell: Cell
     column: str = ""
@@ -82,14 +81,9 @@ class Heading:
     stated: str = ""
 
     @property
-    def is_stated(self) -> bool:
-        """Tell whether the user said what the heading is."""
-        return bool(self.stated)
-
-    @property
     def is_plain(self) -> bool:
         """Tell whether a bare number beneath is in the column's unit: it has its name, or the user said so."""
-        return self.cell.text == self.column or self.is_stated
+        return self.cell.text == self.column or bool(self.stated)
 
 
 @dataclass
@@ -142,7 +136,7 @@ def header_of(sheet: str, row: list[Cell], reading: OfferReading) -> Table | Non
     is_lines = {"kind", "name"} <= {normal(cell.text) for _, cell in filled}
     headings = [(n, heading_of(cell, reading, of_lines=is_lines)) for n, cell in filled]
     known = {one.column for _, one in headings} - {""}
-    least = 2 if any(one.is_stated for _, one in headings) else 3
+    least = 2 if any(one.stated for _, one in headings) else 3
     if len(known) < least or not known & {"name", "price_usd", "cpus"}:
         return None
     table = Table(is_lines=is_lines, row=row)
@@ -167,10 +161,10 @@ def _ambiguous(sheet: str, table: Table) -> list[Finding]:
     found = []
     price, cores = table.headings.get("price_usd"), table.headings.get("cpus")
     several = {"quantity", "total"} & set(table.columns)
-    if price and not price.is_stated and several and normal(_UNIT.sub(r"\1", price.cell.text)) in _BARE_PRICE:
+    if price and not price.stated and several and normal(_UNIT.sub(r"\1", price.cell.text)) in _BARE_PRICE:
         said = f"may be the price of one or of all; --column price_usd={price.cell.text!r} or total={price.cell.text!r}"
         found.append(Finding("error", sheet, price.cell.address, "price_usd", price.cell.text, said))
-    if cores and not cores.is_stated and "sockets" in table.columns:
+    if cores and not cores.stated and "sockets" in table.columns:
         said = f"may be of one processor or of the node; --column cpus={cores.cell.text!r} or cores_per_socket=…"
         found.append(Finding("error", sheet, cores.cell.address, "cpus", cores.cell.text, said))
     return found

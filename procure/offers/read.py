@@ -6,6 +6,7 @@ import csv
 import fnmatch
 import io
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -15,15 +16,16 @@ from procure.errors import TableError, reason
 from procure.files import read_bytes
 from procure.files.read import as_utf8
 from procure.offers import cells
-from procure.offers.grid import Cell, Finding, Sheet, Unreadable, address
+from procure.offers.cells import CHANGES, Cell, Finding, Sheet, Unreadable, address, question
 from procure.offers.headings import CHOICES, MONEY, Heading, Kind, Line, Table, header_of
-from procure.offers.reading import CHANGES, OfferReading, question
+from procure.offers.reading import OfferReading
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_workbook
 from procure.schemas import COST_ITEMS, QUOTE
 
 _AMOUNTS = {"cpus", "mem_gb", "sockets", "cores_per_socket"}
 """What a row with any of these is a server."""
+_READERS: dict[str, Callable[[Cell], object]] = {"mandatory": cells.read_truth, "valid_until": cells.read_date}
 
 
 @dataclass
@@ -166,12 +168,12 @@ class _SheetReader:
             elif n in read or cell.is_empty or self.is_ignored(cell) or (n in headed and id(table.row[n]) in settled):
                 continue
             elif said := question(cell, self.reading):
-                self.error(cell, "", f"{said} {self.how_ignored(cell)}")
+                self.ask(cell, "", said)
             elif n not in headed:
                 self.left_out(cell, "has no heading, and is not read")
         name = found.get("name")
         if name is not None and not self.is_ignored(name) and (said := question(name, self.reading)):
-            self.error(name, "name", f"{said} {self.how_ignored(name)}")
+            self.ask(name, "name", said)
 
     def no_server(self, row: list[Cell]) -> None:
         """List a row without cores and memory, such as a switch or a sum; a discount or a tax is asked about."""
@@ -179,7 +181,7 @@ class _SheetReader:
         text = " ".join(cell.text for cell in filled if not cell.is_number)
         asked = next((cell for cell in filled if "%" in cell.text or question(cell, self.reading)), None)
         if asked is not None and not cells.is_amount(asked) and not self.is_ignored(asked):
-            self.error(asked, "", f"{question(asked, self.reading) or 'may change a price'} {self.how_ignored(asked)}")
+            self.ask(asked, "", question(asked, self.reading) or "may change a price")
             return
         amounts = ", ".join(cell.text for cell in filled if cell.is_number or cells.is_amount(cell))
         said = f"is no server ({amounts or 'no amount'}), and is not read; a line of the order stands on the sheet "
@@ -226,10 +228,8 @@ class _SheetReader:
             values[name], model = cells.read_gpus(cell, self.reading)
             if model and values.setdefault("gpu_type", model) != model:
                 raise Unreadable(f"names {model}, and gpu_type {values['gpu_type']}; write one of them")
-        elif name == "mandatory":
-            values[name] = cells.read_truth(cell)
-        elif name == "valid_until":
-            values[name] = cells.read_date(cell)
+        elif name in _READERS:
+            values[name] = _READERS[name](cell)
         elif name == "discount":
             values[name] = cells.read_percent(cell, self.reading)
         elif kind == "str":
@@ -327,7 +327,7 @@ class _SheetReader:
             if cell.is_empty or self.is_ignored(cell):
                 continue
             if said := question(cell, self.reading):
-                self.error(cell, "", f"{said} {self.how_ignored(cell)}")
+                self.ask(cell, "", said)
             else:
                 self.left_out(cell, "stands in no table, and is not read")
 
@@ -335,10 +335,10 @@ class _SheetReader:
         """Tell whether a person said that the cell changes no price."""
         return bool({cell.address, f"{self.sheet.name}!{cell.address}"} & set(self.reading.ignore))
 
-    def how_ignored(self, cell: Cell) -> str:
-        """Return the option that says that a cell changes no price."""
+    def ask(self, cell: Cell, column: str, said: str) -> None:
+        """Refuse the file for a cell until a person has said that it changes no price."""
         place = f"{self.sheet.name}!{cell.address}" if self.sheet.name else cell.address
-        return f"(if it changes none: --ignore {shlex.quote(place)})"
+        self.error(cell, column, f"{said} (if it changes none: --ignore {shlex.quote(place)})")
 
     def error(self, cell: Cell, column: str, said: str) -> None:
         """Refuse the file for a cell."""

@@ -1,4 +1,4 @@
-"""How an offer is to be read where its file does not say, and which text beside its tables is asked about."""
+"""How an offer is to be read where its file does not say."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, field_validator
 
 from procure.errors import TableError
-from procure.offers.grid import Cell
 from procure.schemas import QUOTE
 from procure.settings import PositiveInt, Settings, exact_decimal
 from procure.text import money, nearest
@@ -84,7 +83,7 @@ class OfferReading(Settings):
     no warranty line.
     """
 
-    currency: str | None = None
+    currency: Annotated[str, AfterValidator(currency_code)] | None = None
     rates: dict[str, Annotated[Exact, Field(gt=0)]] = Field(default_factory=dict)
     decimal: Literal["comma", "point"] | None = None
     tax_percent: Annotated[Exact, Field(ge=0, lt=100)] | None = None
@@ -94,11 +93,6 @@ class OfferReading(Settings):
     warranty_years: PositiveInt | None = None
 
     REMOVED: ClassVar[dict[str, str]] = {"harmless": "name the cells that change no price: ignore = ['A14']"}
-
-    @field_validator("currency")
-    @classmethod
-    def _known(cls, code: str | None) -> str | None:
-        return code if code is None else currency_code(code)
 
     @field_validator("rates")
     @classmethod
@@ -127,38 +121,3 @@ def in_usd(text: str, rates: Mapping[str, Decimal]) -> float:
         raise ValueError(f"{text!r} is in {code}, which has no rate; --rate {code}=1.08 says what one is in US$")
     plain = next(text.replace(word, "", 1) for word in words if currency_of(word, None) == code)
     return round(money(plain) * float(rates[code]), 2)
-
-
-_TAX = r"(?:vat|taxe?s?|mwst|ust|umsatzsteuer|mehrwertsteuer|gst|hst|tva|iva|btw)\b\.?"
-_PRICES = r"(?:all(?:e)? )?(?:unit )?(?:prices?|preise|currency|währung|amounts?)?(?: are| sind| is)?[ :,]*"
-_NET = re.compile(
-    rf"{_PRICES}(?:net(?:to)?(?: of)?|excl\w*\.?(?: of)?|exkl\w*\.?|without|ohne|zzgl\.?|zuzüglich|plus|before)"
-    rf"[ ,]*(?:\(?{_TAX}\)?)?",
-    re.IGNORECASE,
-)
-_GROSS = re.compile(rf"\b(?:incl\w*|inkl\w*|with|mit|gross|brutto)\b.{{0,20}}?{_TAX}", re.IGNORECASE)
-_IN = re.compile(rf"{_PRICES}(?:in )?[ :]*(\S+)", re.IGNORECASE)
-CHANGES = re.compile(
-    rf"%|[€£$]|\b(?:percent|prozent|rabatt\w*|discount\w*|rebate\w*|nachlass|skonto|surcharge|\w*zuschlag|{_TAX}"
-    r"|aufpreis|prices?|preise?n?|\w+preise?|prix|precios?|prezz[io]|prij[sz]\w*|costs?|kosten|lease|rent\w*"
-    r"|miet\w*|refurbished|used|gebraucht\w*|chassis|optional\w*|minimum|mindest\w*|only for|nur bei|fee|gebühr\w*"
-    rf"|{'|'.join(sorted(CODES))})\b",
-    re.IGNORECASE,
-)
-"""Words that tell of a price, a tax, a discount or a condition."""
-
-
-def question(cell: Cell, reading: OfferReading) -> str:
-    """Return what must be asked of a text that stands in no table; empty where it changes no price that is known."""
-    text = cell.problem or cell.text
-    if not CHANGES.search(text):
-        return ""
-    if _NET.fullmatch(text.strip(" .;*")):
-        said = "says that prices are without tax, and --set tax_percent takes it out of them"
-        return said if reading.tax_percent else ""
-    if _GROSS.search(text) and not re.search(r"\d", text):
-        said = "says that prices are with tax; --set tax_percent=PERCENT says how much"
-        return said if reading.tax_percent is None else ""
-    if (match := _IN.fullmatch(text.strip(" .;*"))) and (code := currency_of(match[1], reading.currency)):
-        return "" if code == reading.currency else f"names {code}; --set currency={code} says that prices are in it"
-    return "may change a price"

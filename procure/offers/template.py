@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,8 +38,17 @@ def write_template(path: str | Path) -> Path:
     from openpyxl import Workbook
 
     book = Workbook()
-    _server_sheet(book.active)
-    _line_sheet(book.create_sheet("Other lines"))
+    servers: Any = book.active
+    servers.title = "Servers"
+    _head(servers, QUOTE_NOTES, {column.name for column in QUOTE.columns if column.required})
+    servers.append([_value(name, _EXAMPLE.get(name, "")) for name in QUOTE.names])
+    _choices(servers, QUOTE.names.index("category") + 1, "compute,bigmem,gpu", strict=False)
+    _choices(servers, QUOTE.names.index("mandatory") + 1, "true,false")
+    lines = book.create_sheet("Other lines")
+    _head(lines, LINE_NOTES, {"kind", "name", "price_usd"})
+    lines.append(["network", EXAMPLE, "Vendor", 2, "order", 9500.0, None, None])
+    _choices(lines, 1, ",".join(KINDS))
+    _choices(lines, 5, "order,node")
     with whole_file(path) as temporary:
         book.save(temporary)
     return path
@@ -48,10 +58,8 @@ def _value(name: str, text: str) -> str | float | int | None:
     if not text:
         return None
     if name in QUOTE.by_name and QUOTE.by_name[name].dtype in ("int", "float"):
-        try:
+        with contextlib.suppress(ValueError):
             return int(text) if QUOTE.by_name[name].dtype == "int" else float(text)
-        except ValueError:
-            pass
     return f"'{text}" if text[0] in "=+-@" else text  # nothing in it runs as a formula
 
 
@@ -68,21 +76,6 @@ def _head(sheet: Any, columns: dict[str, str], required: set[str]) -> None:
         cell.comment = Comment(note, AUTHOR)
         sheet.column_dimensions[get_column_letter(number)].width = max(12, len(name) + 3)
     sheet.freeze_panes = "B2"
-
-
-def _server_sheet(sheet: Any) -> None:
-    sheet.title = "Servers"
-    _head(sheet, QUOTE_NOTES, {column.name for column in QUOTE.columns if column.required})
-    sheet.append([_value(name, _EXAMPLE.get(name, "")) for name in QUOTE.names])
-    _choices(sheet, QUOTE.names.index("category") + 1, "compute,bigmem,gpu", strict=False)
-    _choices(sheet, QUOTE.names.index("mandatory") + 1, "true,false")
-
-
-def _line_sheet(sheet: Any) -> None:
-    _head(sheet, LINE_NOTES, {"kind", "name", "price_usd"})
-    sheet.append(["network", EXAMPLE, "Vendor", 2, "order", 9500.0, None, None])
-    _choices(sheet, 1, ",".join(KINDS))
-    _choices(sheet, 5, "order,node")
 
 
 def _choices(sheet: Any, column: int, choices: str, strict: bool = True) -> None:

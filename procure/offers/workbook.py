@@ -16,8 +16,7 @@ from typing import Any
 from procure.errors import TableError, reason
 from procure.files import read_bytes
 from procure.files.read import UNPACKED_BYTES, UNPACKED_RATIO
-from procure.offers.cells import numbers
-from procure.offers.grid import Cell, Sheet, address, visible
+from procure.offers.cells import Cell, Sheet, address, numbers, visible
 
 SUFFIXES = (".xlsx", ".xlsm", ".ods")
 MOST_ROWS, MOST_COLUMNS = 5_000, 300

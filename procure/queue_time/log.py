@@ -12,7 +12,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.text import counted
-from procure.workload import scale
+from procure.workload import load
 
 BURST_GAP = 3600
 """Submissions no more than this many seconds apart are one burst."""
@@ -30,9 +30,9 @@ class Split:
 
 def bursts(jobs: pd.DataFrame) -> np.ndarray:
     """Number the bursts: runs of submissions no more than `BURST_GAP` apart by one user, or where the log names none,
-    of jobs with the same request and limit; see `procure.workload.scale.bursts`.
+    of jobs with the same request and limit; see `procure.workload.load.bursts`.
     """
-    return scale.bursts(jobs, BURST_GAP + 1)
+    return load.bursts(jobs, BURST_GAP + 1)
 
 
 def random_split(n: int, seed: int, group: np.ndarray | None = None) -> Split:

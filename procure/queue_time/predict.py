@@ -19,7 +19,7 @@ from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.store import SiteModel
 from procure.text import nearest
 from procure.workload.asked import Unreadable, amount, asked_for, script_options
-from procure.workload.slurm_text import array_tasks, slurm_limit
+from procure.workload.slurm import array_tasks, slurm_limit
 
 
 @dataclass(frozen=True)

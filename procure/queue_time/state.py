@@ -12,8 +12,7 @@ from procure.errors import TableError
 from procure.schemas import JOB
 from procure.tables import check
 from procure.workload.clock import moment, zone
-from procure.workload.slurm_env import run_slurm
-from procure.workload.slurm_text import array_tasks, refuse_many_tasks, slurm_duration, slurm_memory
+from procure.workload.slurm import array_tasks, refuse_many_tasks, run_slurm, slurm_duration, slurm_memory
 
 FIELDS = "%i|%u|%P|%T|%r|%C|%D|%m|%b|%l|%V|%S|%Q"
 COMMAND = f'squeue --all --array-unique --format="{FIELDS}"'

@@ -28,7 +28,7 @@ from procure.sweep.runner import make_bench, ready_of_package
 from procure.sweep.trial import simulate_packages, try_everywhere
 from procure.text import be, counted, duration, file_name
 from procure.workload.clock import has_dates, to_local
-from procure.workload.scale import bursts
+from procure.workload.load import bursts
 
 FEWEST_DAYS = 5
 """From this many workloads on, days are resampled; below, the bursts within each."""

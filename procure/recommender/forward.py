@@ -23,7 +23,7 @@ from procure.sweep.trial import simulate_packages
 from procure.tables import with_clock_of
 from procure.text import Shown, counted, duration
 from procure.workload.clock import day_bounds, has_dates, moment, utc_text
-from procure.workload.days import split_days
+from procure.workload.parts import split_days
 
 N_PACKAGES = 1000
 RULES = ("past", "mean-day", "cheapest-per-cpu", "random", "hindsight")

@@ -23,8 +23,7 @@ from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.sweep.store import verify
 from procure.sweep.trial import about_limits, try_everywhere
 from procure.text import be, counted, duration, with_unit
-from procure.workload.describe import multi_node_notes
-from procure.workload.oddities import waiting_for_others
+from procure.workload.describe import multi_node_notes, waiting_for_others
 
 NO_WAIT = "no job waits on any simulated package, so price decides; try a heavier load (procure workload slice --load)"
 

@@ -13,7 +13,7 @@ from procure.recommender.recommendation import Recommendation, against_log, conc
 from procure.schemas import as_logged
 from procure.sweep.trial import replayed
 from procure.text import counted, duration, joined, listed, with_unit
-from procure.workload.replay import counted_jobs
+from procure.workload.parts import counted_jobs
 
 COSTLY = 0.1
 """A rule or a bound that costs more than this share of the wait is objected to."""

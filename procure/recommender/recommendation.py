@@ -19,8 +19,8 @@ from procure.schemas import CLASSES
 from procure.sweep.results import StudyResults, workloads_of
 from procure.sweep.trial import replayed, simulate_once
 from procure.text import Shown, counted, duration
-from procure.workload.replay import counted_jobs
-from procure.workload.scale import REQUEST_AND_LIMIT, cpu_seconds
+from procure.workload.load import REQUEST_AND_LIMIT, cpu_seconds
+from procure.workload.parts import counted_jobs
 
 
 @dataclass(frozen=True)

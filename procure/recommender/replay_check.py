@@ -23,8 +23,8 @@ from procure.study.sections import table_digest
 from procure.sweep.results import StudyResults
 from procure.tables import check
 from procure.text import counted, duration, file_name
-from procure.workload.classes import class_of
-from procure.workload.replay import counted_jobs
+from procure.workload.describe import class_of
+from procure.workload.parts import counted_jobs
 
 MOST_LOGS = 12
 """Workloads that are looked at; of more, as many evenly spread."""

@@ -25,7 +25,7 @@ from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import about_limits, find_package, replayed, try_everywhere
 from procure.tables import with_clock_of
 from procure.text import Shown
-from procure.workload.scale import scale_load
+from procure.workload.load import scale_load
 
 _CALLED = {"growth": "load × {:g}", "gpu_jobs": "GPU jobs × {:g}", "policy": "policy {}", "rules": "rule {}"}
 
@@ -34,7 +34,7 @@ _CALLED = {"growth": "load × {:g}", "gpu_jobs": "GPU jobs × {:g}", "policy": "
 class Changes:
     """What is to be different; None = as it is.
 
-    ``growth`` is a factor on the CPU-seconds submitted (`procure.workload.scale.scale_load`), ``gpu_jobs`` one on
+    ``growth`` is a factor on the CPU-seconds submitted (`procure.workload.load.scale_load`), ``gpu_jobs`` one on
     those of GPU jobs alone; ``policy`` is another one, ``rules`` are changes of the centre's rules
     (`procure.site.change`), by which the policy must go. ``seed`` chooses the bursts that are added or left out.
     """

@@ -37,9 +37,8 @@ from procure.workload import LogSettings, read_log
 from procure.workload.clock import has_dates, utc_text
 from procure.workload.importing import guess, is_job_table
 from procure.workload.ledger import log_bytes
-from procure.workload.log_settings import merged
-from procure.workload.presets import fitting_preset
-from procure.workload.scale import cpu_seconds
+from procure.workload.load import cpu_seconds
+from procure.workload.log_settings import fitting_preset, merged
 
 Say = Callable[[str], None]
 WHOLE_LOG = 60 * 86_400

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from procure.comparison.classes import size_class, user_class
+from procure.comparison.waits import size_class, user_class
 from procure.objectives.conditions import JobClass
 from procure.packages.costs import Costs
 from procure.page.names import servers
@@ -23,8 +23,8 @@ from procure.study.rules import unlisted
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed
 from procure.text import counted, duration, joined
-from procure.workload.classes import class_of
-from procure.workload.replay import counted_jobs
+from procure.workload.describe import class_of
+from procure.workload.parts import counted_jobs
 
 NEARLY = 1.05
 """A package is nearly as good if jobs wait at most 5 % longer on it, or a second."""

@@ -34,7 +34,7 @@ from procure.schemas import as_logged
 from procure.study import Plan
 from procure.text import duration
 from procure.workload.clock import has_dates, local_times
-from procure.workload.replay import counted_jobs
+from procure.workload.parts import counted_jobs
 
 _MOST_BINS = 96
 MOST_RANGES = 30

@@ -29,7 +29,7 @@ from procure.serve.live import SPANS, Live, lines_of, lines_of_jobs
 from procure.serve.settings import Place
 from procure.settings import LARGEST, Settings, problems
 from procure.text import counted, duration, plain, printable, roughly, short
-from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
+from procure.workload.slurm import slurm_limit, slurm_memory_limit
 
 HERE = Path(__file__).parent
 _TICKS = {0: "now", 600: "10 min", 3600: "1 h", 14_400: "4 h", 43_200: "12 h", 172_800: "2 d", 604_800: "7 d"}

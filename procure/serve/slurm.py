@@ -24,11 +24,11 @@ from procure.site.conf import Record, shown
 from procure.site.nodes import closed_as
 from procure.site.understand import read_partition, read_reservation
 from procure.text import be, counted, roughly
-from procure.workload import LogSettings, read_log, slurm_env
-from procure.workload.het_jobs import join_het_jobs
+from procure.workload import LogSettings, read_log, slurm
 from procure.workload.ledger import Ledger
 from procure.workload.read_sacct import FIELDS as ACCOUNTING
-from procure.workload.slurm_text import expand_nodes
+from procure.workload.sacct_table import join_het_jobs
+from procure.workload.slurm import expand_nodes
 
 SOON = 60
 """Seconds that a scheduler may take to start what waits as a reservation ends."""
@@ -204,7 +204,7 @@ MOST_TASKS, MOST_BAD = 2000, 50
 """Waiting tasks of an array that are looked at, and lines of squeue that may be unreadable."""
 SELDOM = 300
 """Seconds between two looks at nodes, partitions and reservations."""
-run_slurm = partial(slurm_env.run_slurm, unix_times=True)
+run_slurm = partial(slurm.run_slurm, unix_times=True)
 
 
 def script() -> str:

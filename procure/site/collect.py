@@ -9,7 +9,7 @@ from pathlib import Path
 from procure.errors import TableError
 from procure.files import whole_file
 from procure.workload.read_sacct import FIELDS, LAST_FIELD
-from procure.workload.slurm_env import PATIENCE, run_slurm
+from procure.workload.slurm import PATIENCE, run_slurm
 
 COMMANDS = {
     "config.txt": "scontrol show config",

@@ -11,7 +11,7 @@ from procure.site.conf import Configuration, Record
 from procure.site.model import NotUnderstood, gaps_of
 from procure.site.rows import NO_EFFECT, NODES, PARTITION, SETTINGS, TOGETHER, Row, parsed, taken
 from procure.site.values import UNSET, enforced, whole, words
-from procure.workload.slurm_text import MODEL, expand_nodes
+from procure.workload.slurm import MODEL, expand_nodes
 
 GPU = re.compile(rf"gpu(?::(?!no_consume|\d+[kKmMgG]$)({MODEL}))?(?:[:=](\d+))?")
 """A node's GPUs: the model, and how many."""

@@ -13,7 +13,7 @@ import pandas as pd
 from procure.errors import TableError, reason
 from procure.files import read_bytes
 from procure.text import listed, short
-from procure.workload.slurm_text import expand_nodes
+from procure.workload.slurm import expand_nodes
 
 _NAME = r"[^\[\],=\s$<>{}@%'\"]"  # without what stands in a template's place of a value
 _RANGE = r"\d{1,18}(?:-\d{1,18})?"

@@ -15,7 +15,7 @@ from procure.site.model import NodeEvent
 from procure.site.network import host_names
 from procure.site.rows import NODES, taken
 from procure.tables import NODE, check
-from procure.workload.slurm_text import expand_nodes
+from procure.workload.slurm import expand_nodes
 
 _DRAINED, _FAILED = {"drain", "draining", "drained"}, {"fail", "failing", "invalid_reg", "inval"}
 

@@ -12,7 +12,7 @@ from procure.site.model import NodeEvent, NotUnderstood, Site, gaps_of
 from procure.site.nodes import closed_as
 from procure.text import counted
 from procure.workload.clock import from_local
-from procure.workload.slurm_text import expand_nodes
+from procure.workload.slurm import expand_nodes
 
 
 def unix_seconds(text: str, tz: str | None) -> int:

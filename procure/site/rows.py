@@ -35,7 +35,7 @@ from procure.site.values import (
     words,
     yes,
 )
-from procure.workload.slurm_text import expand_nodes, slurm_memory
+from procure.workload.slurm import expand_nodes, slurm_memory
 
 TOGETHER = "*"
 NO_EFFECT = {

@@ -13,7 +13,7 @@ from procure.files.write import whole_file
 from procure.settings import read_toml, validated
 from procure.site.model import Site
 from procure.tables import NODE, read, write
-from procure.workload.slurm_text import expand_nodes
+from procure.workload.slurm import expand_nodes
 
 RULES, NODES = "site.toml", "nodes.csv"
 

@@ -40,7 +40,7 @@ from procure.site.rows import DATABASE, NO_EFFECT, NODES, PARTITION, SCHEDULER, 
 from procure.site.store import SiteFolder, check_site
 from procure.site.values import counts, mode_of, names, whole, words
 from procure.text import counted
-from procure.workload.slurm_text import expand_nodes
+from procure.workload.slurm import expand_nodes
 
 COMPARED = ("22.05",)
 """Versions of Slurm that the rules were compared with."""

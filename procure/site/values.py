@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from procure.site.model import Mode
-from procure.workload.slurm_text import slurm_duration
+from procure.workload.slurm import slurm_duration
 
 UNSET = re.compile(r"|-\d+|0( sec| min)?|all|no|global|infinite|unlimited|(.*/)?none")
 """Values, in lower case, by which a setting that is not modelled changes nothing."""

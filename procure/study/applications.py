@@ -15,7 +15,7 @@ from procure.schemas import JOB
 from procure.study.sections import Workload
 from procure.study.study import Study
 from procure.text import listed, nearest
-from procure.workload.scale import cpu_seconds
+from procure.workload.load import cpu_seconds
 from procure.workload.speed import exact_speed, plain_processor
 from procure.workload.speedups import KINDS, assign, map_applications, map_gpu_models
 

@@ -19,7 +19,7 @@ from procure.schemas import NODE
 from procure.tables import check, read
 from procure.text import listed as name_some
 from procure.text import nearest
-from procure.workload.slurm_text import expand_nodes, parse_tres
+from procure.workload.slurm import expand_nodes, parse_tres
 
 Unavailable = Literal["keep", "leave-out"]
 

@@ -32,9 +32,8 @@ from procure.study.study import Study
 from procure.tables import check, with_clock_of
 from procure.text import listed
 from procure.workload import generate, merge, read_log, slice_day
-from procure.workload.classes import class_of
-from procure.workload.describe import multi_node_notes
-from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
+from procure.workload.describe import class_of, multi_node_notes
+from procure.workload.parts import begin_as_logged, check_warm_up, counted_jobs
 from procure.workload.shapes import shape_jobs
 from procure.workload.speed import Speed
 from procure.workload.speedups import run_times_on

@@ -29,8 +29,8 @@ from procure.policies import catalog
 from procure.settings import Count, Folder, InputFile, Name, Seconds, Seed, Settings, exact_decimal, read_toml
 from procure.tables import write
 from procure.text import nearest, seconds
-from procure.workload.futures import Futures, draw_futures
 from procure.workload.generate import load_recipe
+from procure.workload.load import Futures, draw_futures
 from procure.workload.log_settings import LogSettings
 from procure.workload.shapes import Shape, check_rules
 from procure.workload.speed import logged_processor_speed
@@ -315,7 +315,7 @@ def write_workloads(
 ) -> Path:
     """Write chosen days as job tables into a folder, and the ``workloads.toml`` that a study takes them from.
 
-    ``chosen`` has ``day weight``, from `procure.workload.days.choose`; the logged processor or speed of the workload
+    ``chosen`` has ``day weight``, from `procure.workload.parts.choose`; the logged processor or speed of the workload
     ``like`` holds for the days, too; ``tz`` is the zone in which a report dates them.
     """
     folder.mkdir(parents=True, exist_ok=True)

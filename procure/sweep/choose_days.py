@@ -20,7 +20,7 @@ from procure.sweep.farm import run_sweep
 from procure.sweep.store import read_results
 from procure.tables import write
 from procure.text import Shown, counted, listed
-from procure.workload.days import choose, day_table, split_days, without_quiet
+from procure.workload.parts import choose, day_table, split_days, without_quiet
 
 EVERY = 1_237
 """By default every 1,237th distinct package is simulated: about a hundred of a hundred thousand."""

@@ -19,7 +19,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.text import Shown, counted
 from procure.topology.fat_tree import FatTree, leaf_and_pod, links_of_leaves
-from procure.workload.read_schedule import names_of
+from procure.workload.read_csv import names_in
 
 _WORD = re.compile(r"L(?P<leaf>\d+)=(?P<up>[0-9a-f]+)|P(?P<pod>\d+)\.(?P<switch>\d+)=(?P<spine>[0-9a-f]+)")
 
@@ -228,7 +228,7 @@ def _jobs(schedule: pd.DataFrame, nodes: pd.DataFrame, all_links: Holding) -> li
     for job_id, start, end, text, granted in zip(
         ran["job_id"], ran["start_time"], ran["end_time"], ran["node_ids"], links, strict=True
     ):
-        names = list(dict.fromkeys(names_of(str(text))))
+        names = list(dict.fromkeys(names_in(str(text))))
         absent = next((name for name in names if name not in place_of), None)
         if absent is not None:
             raise TableError(f"schedule: job {job_id} ran on node {absent}, which is not in the node table")
@@ -336,7 +336,7 @@ def hops_of_jobs(schedule: pd.DataFrame, nodes: pd.DataFrame) -> pd.DataFrame:
     rows = []
     ran = schedule[schedule["start_time"].notna()]
     for job, names in zip(ran["job_id"], ran["node_ids"], strict=True):
-        own = [places.get(name) for name in names_of(names)]
+        own = [places.get(name) for name in names_in(names)]
         if any(place is None for place in own):
             raise TableError(f"schedule: job {job} ran on nodes that are not in the node table: {names}")
         n = len(own)

@@ -1,13 +1,18 @@
-"""What a job asked for: the options of sbatch, srun and salloc, on a line that sacct keeps or in a batch script."""
+"""What jobs asked for: options of sbatch, srun and salloc, on a kept line or in a script; tasks of sacct's jobs."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from procure.workload.slurm_text import slurm_memory_limit
+import numpy as np
+import pandas as pd
+
+from procure.text import counted, short
+from procure.workload.ledger import Ledger, by_value
+from procure.workload.slurm import slurm_memory_limit
 
 _SHORT = {
     "c": "cpus-per-task", "n": "ntasks", "N": "nodes", "t": "time", "p": "partition", "b": "begin", "d": "dependency",
@@ -55,7 +60,10 @@ def read_options(words: Sequence[str]) -> dict[str, str]:
         word = left.pop(0)
         if word.startswith("--"):
             name, given, value = word[2:].partition("=")
-            name = _whole_name(name)
+            # A beginning that no other long option has is enough (getopt_long(3)).
+            begun = [each for each in _LONG if len(each) > 1 and each.startswith(name)]
+            name = begun[0] if len(begun) == 1 and name not in _LONG else name
+            name = "ntasks-per-node" if name == "tasks-per-node" else name
         else:
             name, value = _SHORT.get(word[1:2], word[1:2]), word[2:].removeprefix("=")
             given = value
@@ -65,13 +73,6 @@ def read_options(words: Sequence[str]) -> dict[str, str]:
         if name == "wrap" and " " not in value:
             break  # Slurm keeps no quotation marks: the words that follow may be the wrapped command's
     return found
-
-
-def _whole_name(name: str) -> str:
-    """Complete a long option, of which a beginning that no other has is enough (getopt_long(3)); others stay."""
-    begun = [each for each in _LONG if len(each) > 1 and each.startswith(name)]
-    name = begun[0] if len(begun) == 1 and name not in _LONG else name
-    return "ntasks-per-node" if name == "tasks-per-node" else name
 
 
 def line_options(line: str) -> dict[str, str]:
@@ -128,10 +129,18 @@ class Asked(NamedTuple):
     gpus_per_node: int = 0
     gpu_type: str = ""
     exclusive: bool = False
-    all_memory: bool = False
-    """Of each node it takes all memory, ``--mem=0``, and counts for the CPUs that it asked for."""
-    of_each: int = 0
-    """Tasks of each node that it gets, where a range of nodes alone, ``-N 1-4``, says how many these are."""
+    all_memory: bool = False  # of each node, --mem=0; it counts for the CPUs that it asked for
+    of_each: int = 0  # tasks of each node that it gets, where a range of nodes alone, -N 1-4, says how many these are
+    gpu_defaults: str = ""  # which of cpu and mem it leaves to a site's defaults per GPU
+    unheeded: str = ""  # options that no policy goes by
+    partitions: str = ""  # several, of which the one that starts it first takes it
+    own_cores: str = ""  # whether a task or each cpu has cores of its own
+    reservation: str = ""
+    dependency: str = ""
+    array_limit: int = 0  # how many tasks of its array may run at once; 0 = all
+    licenses: str = ""
+    nice: int = 0
+    is_unreadable: bool = False
 
 
 def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
@@ -275,22 +284,154 @@ def amount(options: Mapping[str, str], name: str, read: Callable[[str], int]) ->
         raise Unreadable(name, f"cannot be read: {error}") from None
 
 
-def beside_sizes(options: Mapping[str, str]) -> tuple[str, str, str, str, str, str, int, str, int]:
-    """Return what else options tell; a nice value that is no whole number is `Unreadable`.
-
-    Which of ``cpu`` and ``mem`` they leave to a site's defaults per GPU; options that no policy goes by; several
-    partitions, of which the one that starts it first takes a job; whether a ``task`` or each ``cpu`` has cores of its
-    own; its reservation, its dependency, how many tasks of its array may run at once (0 = all), licences, nice value.
-    """
+def _beside_sizes(asked: Asked, options: Mapping[str, str]) -> Asked:
+    """Return a request with what options tell beside its size."""
     cpu, mem = {"cpus-per-task", "cpus-per-gpu"}, {"mem", "mem-per-cpu", "mem-per-gpu"}
-    left = [name for name, said in (("cpu", cpu), ("mem", mem)) if not options.keys() & said]
     own = {name: what for (name, value), what in _OWN_CORES.items() if options.get(name) == value}
-    unheeded = sorted((_UNHEEDED & options.keys()) - own.keys())
-    at_once, named = re.search(r"%(\d{1,9})$", options.get("array", "")), options.get("partition", "")
-    nice = options.get("nice") or "0"
+    at_once, nice = re.search(r"%(\d{1,9})$", options.get("array", "")), options.get("nice") or "0"
     if not re.fullmatch(r"-?\d{1,10}", nice):
         raise Unreadable("nice", "is not a whole number")
-    ahead = options.get("dependency", ""), int(at_once[1]) if at_once else 0, options.get("licenses", ""), int(nice)
-    several, reservation = named if "," in named else "", options.get("reservation", "")
-    of_one = "" if "," in reservation else reservation
-    return " ".join(left), " ".join(unheeded), several, next(iter(own.values()), ""), of_one, *ahead
+    several, reservation = options.get("partition", ""), options.get("reservation", "")
+    return asked._replace(
+        gpu_defaults=" ".join(name for name, said in (("cpu", cpu), ("mem", mem)) if not options.keys() & said),
+        unheeded=" ".join(sorted((_UNHEEDED & options.keys()) - own.keys())),
+        partitions=several if "," in several else "",
+        own_cores=next(iter(own.values()), ""),
+        reservation="" if "," in reservation else reservation,
+        dependency=options.get("dependency", ""),
+        array_limit=int(at_once[1]) if at_once else 0,
+        licenses=options.get("licenses", ""),
+        nice=int(nice),
+    )
+
+
+class Seen(NamedTuple):
+    """What the accounting counts of each job: CPUs asked for (0 = not said), nodes wished and given, and two signs."""
+
+    cpus: np.ndarray
+    wished: np.ndarray
+    given: np.ndarray
+    spread: np.ndarray  # it asked for tasks alone, which is counted as one node, and got several
+    per_node: np.ndarray  # its memory is that of each node
+    all_memory: np.ndarray  # no memory is counted as asked for, and some as given: that of whole nodes
+    uneven: np.ndarray  # its GPUs do not part evenly over its nodes
+    held: np.ndarray  # CPUs that it got
+    more: dict[str, np.ndarray]  # it got the GPUs that it asked for, and more of cpu or mem than it asked for
+
+
+def read_line(key: str) -> Asked:
+    """Read the CPUs and the nodes counted, and the command line: ``4 1 sbatch -n 4 run.sh``."""
+    cpus, nodes, *line = key.split(" ", 2)
+    try:
+        options = line_options("".join(line))
+        if int(nodes) > 1 and not options.keys() & {"nodes", "ntasks-per-node"}:
+            options["nodes"] = nodes
+        is_sized = int(cpus) or options.keys() & _SIZES
+        asked = by_gpu(asked_for(options, int(cpus)), options) if is_sized else Asked()
+        return _beside_sizes(asked, options)
+    except ValueError:
+        return Asked(is_unreadable=True)
+
+
+_SIZES = {"ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "ntasks-per-gpu"}
+_DTYPES: list[type] = [{str: object, int: np.int64, bool: bool}[type(one)] for one in Asked()]
+
+
+def line_columns(
+    columns: dict[str, Any], seen: Seen, lines: pd.Series | None, asks: str | None, ledger: Ledger
+) -> dict[str, Any]:
+    """Return the columns with what each job's command line tells: its tasks, dependency, array, licences, nice.
+
+    ``asks`` is what jobs asked for of which nothing tells; without it their logged shape is kept, and is unknown.
+    """
+    text = pd.Series("", index=range(len(seen.cpus))) if lines is None else lines.reset_index(drop=True).str.strip()
+    keys = pd.Series(seen.cpus.astype(str)) + " " + seen.wished.astype(str) + " " + text
+    asked = dict(zip(Asked._fields, by_value(keys, read_line, _DTYPES), strict=True))
+    bad = asked["is_unreadable"] & ledger.keep
+    if bad.any():
+        first = text.iloc[int(np.argmax(bad))]
+        ledger.note(
+            f"{counted(int(bad.sum()), 'submit line')} cannot be read, first {short(first)}: the shape that the log "
+            "shows is taken, and what these jobs depend on is not known"
+        )
+    for name in ("partitions", "own_cores", "reservation", "dependency", "array_limit", "licenses", "nice"):
+        if name == "reservation" and name in columns:  # Slurm names none for a job that came before it had begun
+            columns[name] = np.where(columns[name] == "", asked[name], columns[name])
+        if name not in columns and any(asked[name][ledger.keep]):
+            columns[name] = asked[name]
+    if len(names := pd.Series(asked["unheeded"][ledger.keep]).str.split().explode().dropna()):
+        each = ", ".join(f"--{name} {n:,}" for name, n in names.value_counts().sort_index().items())
+        ledger.note(
+            f"{counted(names.index.nunique(), 'job')} name options that no policy goes by, and may start on "
+            f"other nodes or at other times than logged: {each}"
+        )
+    if asked["exclusive"].any():
+        columns["exclusive"] = asked["exclusive"]
+    open_ = pd.Series(asked["gpu_defaults"], dtype=object).str
+    left = {name: more & ~asked["exclusive"] & open_.contains(name).to_numpy(bool) for name, more in seen.more.items()}
+    if any((of & ledger.keep).any() for of in left.values()):
+        columns["gpu_defaults"] = np.where(left["cpu"], "cpu ", "") + np.where(left["mem"], "mem", "").astype(object)
+    whole = (seen.all_memory | asked["all_memory"]) & ledger.keep
+    if whole.any():
+        columns["all_memory"] = whole
+    shape = _shapes(asked, seen, asks, columns["job_id"])
+    odd = seen.uneven & ledger.keep & ((shape != "tasks") | (asked["gpus_per_task"] == 0))
+    ranged = (asked["of_each"] > 0) & (seen.held > seen.cpus) & ledger.keep & (shape == "tasks")
+    of_user = text.str.contains(r"\s--exclusive=(?:user|mcs|topo)\b").to_numpy(bool) & ledger.keep
+    for jobs, what in (
+        (whole, "asked for all memory of their nodes (--mem=0): what they got is taken, but under policy slurm"),
+        (odd, "asked for GPUs that do not part evenly over their nodes: each node is taken to give the larger part"),
+        (ranged, "asked for a range of nodes alone (-N 1-4): their CPUs are those of the nodes that they got"),
+        (of_user, "asked for nodes alone with jobs of their user, label or topology: they share nodes with all"),
+    ):
+        ledger.count(jobs, what)
+    why = "no SubmitLine" if lines is None else "no command line or script tells"
+    # Where the centre does not count GPUs (AccountingStorageTRES), or not by model, only the command line tells of it.
+    gpus = asked["gpus_per_node"] + asked["gpus_per_task"] * np.maximum(asked["tasks_per_node"], 1)
+    unseen = (shape == "nodes") & (asked["shape"] == "nodes") & (columns["gpus_per_node"] == 0) & (gpus > 0)
+    columns["gpus_per_node"] = np.where(unseen, gpus, columns["gpus_per_node"])
+    unnamed = (columns["gpus_per_node"] > 0) & (columns["gpu_type"] == "")
+    columns["gpu_type"] = np.where(unnamed, asked["gpu_type"], columns["gpu_type"])
+    ledger.shape, ledger.unknown = shape, f"{why}; --set asks=tasks or asks=nodes says it"
+    return columns | _tasks(columns, asked, seen, shape == "tasks")
+
+
+def _shapes(asked: dict[str, np.ndarray], seen: Seen, asks: str | None, job_id: Any) -> np.ndarray:
+    shape = asked["shape"].copy()
+    component = pd.Series(job_id, dtype=object).astype(str).str.contains("+", regex=False).to_numpy(bool)
+    shape[component] = "nodes"
+    rest = shape == ""
+    shape[rest & (seen.wished > 1)] = "nodes"
+    alone = rest & (seen.spread | ((asks == "tasks") & (seen.wished <= 1)))
+    shape[alone] = "tasks"
+    asked["n_tasks"][alone] = np.maximum(seen.cpus, 1)[alone]
+    shape[(shape == "") & (asks == "nodes")] = "nodes"
+    shape[shape == ""] = "unknown"
+    return shape
+
+
+def _tasks(columns: dict[str, Any], asked: dict[str, np.ndarray], seen: Seen, tasks: np.ndarray) -> dict[str, Any]:
+    """Return the columns of jobs of tasks, and the nodes that they got; those of nodes stay as they are."""
+    if not tasks.any():
+        return {}
+    nodes, memory = np.asarray(columns["n_nodes"], float), np.asarray(columns["mem_mb_per_node"], float)
+    got = np.where(seen.given > 0, seen.given, np.maximum(nodes, asked["min_nodes"]))
+    every = got * asked["of_each"]
+    n_tasks = np.where(seen.held >= every * asked["cpus_per_task"], every, 0)
+    n_tasks = np.maximum(n_tasks, np.maximum(asked["n_tasks"], 1))
+    cpus = np.ceil(n_tasks * asked["cpus_per_task"] / got)
+    said = (asked["mem_mb_per_task"] > 0) | (asked["mem_mb_per_node"] >= 0)
+    total = np.maximum(memory * nodes - (nodes - 1), 0)  # at least: each node's part of it was rounded up
+    each = np.where(said, asked["mem_mb_per_task"], np.where(seen.per_node | (every > 0), 0, np.ceil(total / n_tasks)))
+    of_node = np.where(said, np.maximum(asked["mem_mb_per_node"], 0), np.where(each > 0, 0, memory))
+    gpus_said = asked["gpus_per_task"] + asked["gpus_per_node"] > 0
+    gpus = np.where(gpus_said, asked["gpus_per_node"], columns["gpus_per_node"])
+    default = Asked()
+    own = {
+        name: np.where(tasks, n_tasks if name == "n_tasks" else asked[name], getattr(default, name))
+        for name in ("n_tasks", "cpus_per_task", "gpus_per_task", "tasks_per_node", "min_nodes", "max_nodes")
+    }
+    changed = {"n_nodes": got, "cpus_per_node": cpus, "mem_mb_per_node": of_node, "gpus_per_node": gpus}
+    changed = {name: np.where(tasks, values, columns[name]) for name, values in changed.items()}
+    model = np.where((columns["gpu_type"] == "") & tasks, asked["gpu_type"], columns["gpu_type"])
+    return own | changed | {"mem_mb_per_task": np.where(tasks, each, 0), "gpu_type": model}

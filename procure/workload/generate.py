@@ -6,7 +6,6 @@ Two recipes are embedded; a recipe with ``kinds`` is one of weeks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, Any, NamedTuple
@@ -173,17 +172,8 @@ def load_recipe(path: str | Path = DEFAULT_RECIPE) -> Recipe | Campus:
     text = str(path)
     if text not in RECIPES and not text.endswith(".toml"):
         raise TableError(f"{text!r} is no recipe, which is a .toml file or an embedded one; {nearest(text, RECIPES)}")
-    return _embedded(text) if text in RECIPES else _read_recipe(Path(path))
-
-
-@cache
-def _embedded(name: str) -> Recipe | Campus:
-    return _read_recipe(RECIPES[name])
-
-
-def _read_recipe(path: Path) -> Recipe | Campus:
-    table = read_toml(path)
-    return validated(Campus, table, str(path)) if "kinds" in table else validated(Recipe, table, str(path))
+    table = read_toml(RECIPES.get(text, Path(path)))
+    return validated(Campus, table, text) if "kinds" in table else validated(Recipe, table, text)
 
 
 def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | Campus | str | None = None) -> pd.DataFrame:

@@ -1,11 +1,14 @@
-"""Read a job log of any known format."""
+"""Read a job log of any known format: how one is told, and what reads it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,12 +19,105 @@ from procure.schemas import JOB, as_logged
 from procure.settings import validated
 from procure.tables import read
 from procure.text import nearest
-from procure.workload.formats import FORMATS, Format, not_read, recognised
-from procure.workload.ledger import Imported, log_bytes
-from procure.workload.log_settings import LogFormat, LogSettings, merged
-from procure.workload.oddities import oddities
+from procure.workload import read_condor, read_lsf, read_pbs, read_sge, read_slurmdbd
+from procure.workload.describe import oddities
+from procure.workload.ledger import Imported, log_bytes, real_limits
+from procure.workload.log_settings import How, LogFormat, LogSettings, merged
+from procure.workload.read_csv import read_csv
+from procure.workload.read_sacct import read_sacct
+from procure.workload.read_swf import read_swf
+from procure.workload.sacct_table import HEADER, MOST_BANNER
 from procure.workload.shapes import Shape
-from procure.workload.units import real_limits
+
+
+class Format(NamedTuple):
+    """A format of logs."""
+
+    name: str
+    of: str
+    recognises: Callable[[list[str]], bool]  # from a log's first lines that hold anything
+    read: Callable[[Path, How], Imported]
+
+
+def _like_sacct(name: str, of: str, module: ModuleType) -> Format:
+    return Format(name, of, module.recognises, partial(read_sacct, rows=module.rows))
+
+
+def _is_sacct(lines: list[str]) -> bool:
+    head = lines[0].lstrip()
+    names = set(re.split(r"\W+", head.lower()))  # as other tools write them
+    return (
+        bool(re.search(r"\bJobID(Raw)?\b", head) or any(map(HEADER.search, lines[:MOST_BANNER])))
+        or {"jobid", "submit", "start", "end"} <= names
+        or (head[:1] in "{[" and not read_condor.recognises(lines))
+    )
+
+
+def _is_swf(lines: list[str]) -> bool:
+    numbers = next((line for line in lines if not line.startswith("#")), "").split()
+    is_number = re.compile(r"-?\d+(\.\d*)?").fullmatch  # users and groups of other archives have names
+    return lines[0].lstrip().startswith(";") or (len(numbers) >= 18 and all(map(is_number, numbers[:11])))
+
+
+FORMATS: dict[str, Format] = {
+    one.name: one
+    for one in (
+        Format("swf", "the Standard Workload Format", _is_swf, read_swf),
+        _like_sacct("pbs", "accounting records of OpenPBS, PBS Professional, Torque", read_pbs),
+        _like_sacct("lsf", "LSF's lsb.acct", read_lsf),
+        _like_sacct("sge", "Grid Engine's accounting file", read_sge),
+        _like_sacct("condor", "HTCondor's history, -json, -xml or -long", read_condor),
+        _like_sacct("slurmdbd", "slurmdbd's job table, as CSV or of mysqldump", read_slurmdbd),
+        Format(
+            "jobcomp",
+            "Slurm's jobcomp/filetxt",
+            read_slurmdbd.is_jobcomp,
+            partial(read_sacct, rows=read_slurmdbd.jobcomp_rows),
+        ),
+        Format("sacct", "sacct --parsable2 or --json", _is_sacct, read_sacct),
+        Format(
+            "csv",
+            "columns that --column or a preset names",
+            lambda lines: max(map(lines[0].count, ",;\t|")) > 0,
+            read_csv,
+        ),
+    )
+}
+"""In the order in which a log is tried."""
+
+
+_SACCT = "procure workload import --print-sacct-command"
+_OTHERS = (
+    (r"(?:---\s*\n)?jobs:\s*\n", "is YAML, as sacct --yaml prints it; sacct --json prints the same, and is read"),
+    (r"JOBID +PARTITION ", f"is what squeue or sprio prints, the jobs of one moment; a log: {_SACCT}"),
+    (r'PARTITION[ |]+AVAIL|NODELIST +NODES|NodeName=|PartitionName=|\{\s*"(?:sinfo|nodes)"',
+     f"is what sinfo or scontrol prints of nodes, for procure site read; a log of jobs: {_SACCT}"),
+    (r"-+\s*\n[\w/]+ (?:Utilization|Usage|Sizes)", f"is what sreport prints, sums of many jobs; a log: {_SACCT}"),
+    (r"JobId=\d+ (?:\w+=\d+ )*JobName=", f"is what scontrol show job prints, jobs of one moment; a log: {_SACCT}"),
+    (r"(?:.*\n){0,3}?Job (?:ID|id) +(?:Username|Name) |Job Id: |\{[^{}]*\"pbs_version\"",
+     "is what qstat prints; a log of PBS is server_priv/accounting/ on its server"),
+    (r"=+\s*\nqname ", "is what qacct -j prints; a log is its source, $SGE_ROOT/default/common/accounting"),
+    (r"Accounting information about jobs|JOBID +USER +STAT |Job <\d+>|Summary of time in seconds"
+     r'|\{[^{}]*"COMMAND": ?"b|"JOB_FINISH2"',
+     "is of bacct, bhist, bjobs or lsb.stream; a log of LSF is LSB_SHAREDIR/CLUSTER/logdir/lsb.acct"),
+    (r"\d{3} \(\d+\.\d+\.\d+\) |ID +OWNER +SUBMITTED|(?=.*\bQDate\b)(?=.*\bClusterId\b)[\w ,\t]+\n",
+     "is of HTCondor, but not its history whole: condor_history -json prints that"),
+    (r"\+-[-+]+\+\s*\n\|", "is a table of mysql for people; mysql --batch prints it as it is read"),
+)  # fmt: skip
+"""How files begin that are known but not read, and what is to be said of them."""
+
+
+def not_read(text: str) -> str:
+    """Say what a file is that is known but not read, and where the log is; nothing of any other."""
+    text = re.sub(r"\A(?:\w{3} \w{3} +\d+ .*\n)?\s*", "", text.lstrip())  # the day on which squeue -l printed it
+    return next((what for begins, what in _OTHERS if re.match(begins, text)), "")
+
+
+def recognised(text: str) -> Format | None:
+    """Return the format of a log, from its first characters; None where nothing tells."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return next((one for one in FORMATS.values() if lines and one.recognises(lines)), None)
+
 
 _NAMED = (
     "--column submit_time=COLUMN --column start_time=COLUMN --column end_time=COLUMN --column cpus_per_node=COLUMN "
@@ -159,20 +255,16 @@ def _read_log(path: Path, given: LogSettings, keep_unfinished: bool | LogFormat)
     try:
         found = FORMATS[how.format or "sacct"].read(path, how)
     except TableError as error:
-        said = str(error) if str(path) in str(error) else f"{path}: {error}"
-        raise TableError(said + (_likely(path, how) if told is None else "")) from None
+        said, other = str(error) if str(path) in str(error) else f"{path}: {error}", ""
+        if told is None and path.suffix != ".parquet":  # what a log looks like that is not of its stated format
+            head = log_bytes(path)[:65_536].decode("utf-8", errors="replace")
+            looks, other = recognised(head), not_read(head)
+            if not other and looks is not None and looks.name not in ("csv", how.format):
+                other = f"looks like {looks.name}, {looks.of}"
+        raise TableError(f"{said}; it {other}" if other else said) from None
     if told is not None:
         found.notes.insert(0, f"read as {told.name}, {told.of}: {why}")
     return found
-
-
-def _likely(path: Path, how: LogSettings) -> str:
-    """Say what a log that cannot be read as its stated format looks like."""
-    head = "" if path.suffix == ".parquet" else log_bytes(path)[:65_536].decode("utf-8", errors="replace")
-    found, other = recognised(head), not_read(head)
-    if not other and found is not None and found.name not in ("csv", how.format):
-        other = f"looks like {found.name}, {found.of}"
-    return f"; it {other}" if other else ""
 
 
 def is_job_table(path: Path, given: LogSettings) -> bool:

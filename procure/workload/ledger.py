@@ -1,22 +1,79 @@
-"""Account for every row of a log: which rows a reader keeps, and why it drops the others."""
+"""Account for every row of a log: how its cells are read, which rows a reader keeps, and why it drops the others."""
 
 from __future__ import annotations
 
 import codecs
+import csv
 import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from procure.errors import TableError
-from procure.files import as_utf8, read_bytes
+from procure.files import as_utf8, check_parquet, from_json, read_bytes
+from procure.files.read import damage_of
 from procure.schemas import JOB
 from procure.tables import as_floats, check, with_clock
-from procure.text import counted, printable, short
-from procure.workload.oddities import oddities
-from procure.workload.units import LONGEST_LIMIT, real_limits
+from procure.text import clock_seconds, counted, nearest, printable, short
+from procure.workload.describe import oddities
+
+MEMORY_BYTES = {
+    "B": 1, "kB": 10**3, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30,
+    "TB": 10**12, "TiB": 2**40,
+}  # fmt: skip
+"""Memory units that a mapping may state; the job table holds MB of 10^6 bytes."""
+
+SECONDS = {"s": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 0.001, "min": 60.0, "h": 3600.0, "d": 86400.0}
+"""Time units that a mapping may state; the job table holds seconds."""
+
+COUNTS = {"milli": 1000, "percent": 100}
+"""Parts of a CPU or GPU that a mapping may state: so many are one."""
+
+PER = ("node", "job", "cpu")
+LONGEST_LIMIT = 10 * 365 * 86_400
+"""A time limit of ten years or more is none: logs write the largest number that fits (2,147,483,647 s) for it."""
+MOST_MEMORY = 4_000_000
+"""MB; no job asks for more memory per CPU, so a log that says so is read in a wrong unit."""
+
+
+def memory_mb(values: np.ndarray, unit: str) -> np.ndarray:
+    """Turn memory into MB, not yet rounded."""
+    if unit not in MEMORY_BYTES:
+        raise TableError(f"unknown memory unit {unit!r}; {nearest(unit, MEMORY_BYTES)}")
+    return values * MEMORY_BYTES[unit] / 1e6
+
+
+def real_limits(values: np.ndarray) -> np.ndarray:
+    """Return time limits in seconds, 0 where one is so long that it is none."""
+    return np.where(values >= LONGEST_LIMIT, 0, values)
+
+
+def seconds(values: np.ndarray, unit: str) -> np.ndarray:
+    """Turn durations into whole seconds, rounded up."""
+    return np.ceil(values * SECONDS[unit])
+
+
+def per_node(amount: np.ndarray, per: str, n_nodes: np.ndarray, cpus_per_node: np.ndarray) -> np.ndarray:
+    """Turn an amount per job, node or CPU into one per node, rounded up."""
+    if per not in PER:
+        raise TableError(f"an amount is per node, job or cpu; {per!r} was given")
+    return np.ceil({"node": amount, "job": amount / n_nodes, "cpu": amount * cpus_per_node}[per])
+
+
+def by_value(text: pd.Series, parse: Callable[[str], tuple], dtype: list[type]) -> list[np.ndarray]:
+    """Parse each different text once and spread the answers over the rows, one array per field."""
+    codes, different = pd.factorize(text.fillna("").astype(str))
+    answers = [parse(value.strip()) for value in different]
+    fields = zip(*answers, strict=True) if answers else [() for _ in dtype]
+    return [np.array(values, dtype=kind)[codes] for values, kind in zip(fields, dtype, strict=True)]
+
 
 _UNREADABLE = "unreadable row"
 
@@ -43,18 +100,13 @@ class Imported:
 
     def account(self) -> list[str]:
         """Say in sentences how many rows were kept and dropped, why, and how the log was read."""
-        return [
-            f"{counted(self.n_read, 'row')} read, {counted(len(self.jobs), 'job')} kept",
-            *(f"dropped {count:,}: {reason}" for reason, count in self.dropped.items()),
-            *([self._asked()] if self.shape else []),
-            *self.notes,
-            *(f"careful: {text}" for text in self.warnings),
-        ]
-
-    def _asked(self) -> str:
-        tasks, nodes, unknown = (f"{round(100 * self.shape[name])} %" for name in ("tasks", "nodes", "unknown"))
-        why = f" ({self.unknown})" if self.unknown and self.shape["unknown"] else ""
-        return f"{tasks} of the core-hours asked for tasks, {nodes} for nodes, {unknown} unknown{why}"
+        said = [f"{counted(self.n_read, 'row')} read, {counted(len(self.jobs), 'job')} kept"]
+        said += [f"dropped {count:,}: {reason}" for reason, count in self.dropped.items()]
+        if self.shape:
+            tasks, nodes, unknown = (f"{round(100 * self.shape[name])} %" for name in ("tasks", "nodes", "unknown"))
+            why = f" ({self.unknown})" if self.unknown and self.shape["unknown"] else ""
+            said.append(f"{tasks} of the core-hours asked for tasks, {nodes} for nodes, {unknown} unknown{why}")
+        return [*said, *self.notes, *(f"careful: {text}" for text in self.warnings)]
 
 
 @dataclass
@@ -239,3 +291,101 @@ def log_bytes(path: str | Path) -> bytes:
         way = "name a file in Parquet NAME.parquet" if content[:4] == b"PAR1" else "unpack an archive"
         raise TableError(f"{path}: is no text: {way}; save a spreadsheet or a database's table as CSV")
     return content if b"\n" in content else content.replace(b"\r", b"\n")
+
+
+class Rows:
+    """What a reader finds in a text: rows, what it skips, and its sentences."""
+
+    def __init__(self, text: str) -> None:
+        """Begin with nothing read."""
+        self._text = text
+        self._notes = Counter[str]()
+        self._rows: dict[int, dict[str, str]] = {}
+        self._skipped = Counter[str]()
+        self._unread = Counter[str]()
+        self._bad: list[str] = []
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Give the lines that hold anything, with their numbers."""
+        for number, line in enumerate(self._text.split("\n"), 1):
+            if line.strip():
+                yield number, line.rstrip("\r")
+
+    def take(self, read: Callable[[Rows, int, str], None], wanted: str) -> Rows:
+        """Read each line; one that gives an error of a value is bad."""
+        for number, line in self.lines():
+            try:
+                read(self, number, line)
+            except (ValueError, LookupError, csv.Error):
+                self.bad(number, line, wanted)
+        return self
+
+    def add(self, number: int, **fields: Any) -> None:
+        """Take a row: sacct's fields as text."""
+        self._rows[number] = {name.lower(): "" if value is None else str(value) for name, value in fields.items()}
+
+    def skip(self, reason: str) -> None:
+        """Count a line that is no job's."""
+        self._skipped[reason] += 1
+
+    def bad(self, number: int, line: str, wanted: str) -> None:
+        """Keep a line that cannot be read."""
+        self._bad.append(f"line {number}: {short(line)} is not {wanted}")
+
+    def note(self, text: str) -> None:
+        """Keep a sentence on how the log is read, once; ``{jobs}`` in it becomes how often it was said."""
+        self._notes[text] += 1
+
+    def unread(self, names: Iterable[str]) -> None:
+        """Count resources that a job asked for by these names, and that are not read."""
+        self._unread.update(sorted({*names}))
+
+    def table(self, source: str, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
+        """Return the rows as text, and the ledger that accounts for every line."""
+        n = len(self._rows) + self._skipped.total() + len(self._bad)
+        ledger = Ledger(source, np.array(list(self._rows), np.int64), n, skip_bad_rows, "line")
+        if self._bad:
+            ledger.skip_lines(len(self._bad), self._bad[0])
+        ledger.dropped |= self._skipped
+        ledger.notes += [text.replace("{jobs}", counted(n, "job")) for text, n in self._notes.items()]
+        if others := [f"{name} ({counted(n, 'job')})" for name, n in self._unread.most_common(30)]:
+            ledger.note(f"asked for and not read: {printable(', '.join(others))}")
+        return pd.DataFrame([*self._rows.values()], dtype=object).fillna(""), ledger
+
+
+def parquet_text(path: Path, mapped: Collection[str]) -> pd.DataFrame:
+    """Read a table in Parquet as text: its columns of one value a row, and those that a mapping names."""
+    try:
+        schema = pq.read_schema(path)
+        names = [one.name for one in schema if one.name in mapped or not pa.types.is_nested(one.type)]
+        check_parquet(path, names)
+        frame = pd.read_parquet(path, columns=names)
+    except (OSError, pa.ArrowException):
+        raise TableError(f"{path}: cannot be read as Parquet: {damage_of(path)}; write it anew") from None
+    frame = frame.reset_index(drop=frame.index.names == [None])  # of rows that were chosen; or it holds the ids
+    return frame.astype(object).where(frame.notna(), "").astype(str)
+
+
+def documents(text: str) -> list[Any]:
+    """Return the documents of a text in JSON: one, or several one behind the other."""
+    try:
+        return [from_json(text)]
+    except ValueError as error:
+        try:
+            return [from_json("{" * (n > 0) + one) for n, one in enumerate(text.split("\n{"))]
+        except ValueError:
+            raise error from None
+
+
+def clock(text: str) -> str:
+    """Return the seconds of ``[DD:]HH:MM:SS`` or of a number of seconds as text; empty for anything else."""
+    text = re.sub(r"^(\d+):(\d+:\d+:\d+)$", r"\1-\2", text)
+    try:
+        return str(int(text) if text.isdigit() else int(clock_seconds(text)))
+    except ValueError:
+        return ""
+
+
+def duration(seconds: str) -> str:
+    """Return seconds as a clock's ``MM:SS``; empty where there are none."""
+    return f"0:{seconds}" if int(seconds or 0) else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from procure.workload.rows import Rows, documents, duration
+from procure.workload.ledger import Rows, documents, duration
 
 _STATES = {"1": "PENDING", "2": "RUNNING", "3": "CANCELLED", "4": "COMPLETED", "5": "PENDING"}
 _PAIR = re.compile(r"([A-Za-z_]\w*)\s*=\s*(.*)")

@@ -1,4 +1,4 @@
-"""A CSV log as a job table, by a column mapping with stated units."""
+"""A CSV log as a job table, by a column mapping with stated units; and schedules, which say who ran where and when."""
 
 from __future__ import annotations
 
@@ -16,12 +16,31 @@ from procure.schemas import JOB, TASKS
 from procure.tables import as_floats
 from procure.text import counted, nearest, printable, short
 from procure.workload.clock import FIRST_DATE, unix_seconds
-from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers
-from procure.workload.log_settings import How
-from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, fitting_preset
-from procure.workload.rows import parquet_text
-from procure.workload.slurm_text import names_of, node_names, parse_gres, parse_tres, slurm_duration, slurm_memory
-from procure.workload.units import COUNTS, SECONDS, by_value, memory_mb, per_node, seconds
+from procure.workload.ledger import (
+    COUNTS,
+    SECONDS,
+    Imported,
+    Ledger,
+    absent,
+    by_value,
+    cancelled_in_queue,
+    log_bytes,
+    memory_mb,
+    numbers,
+    parquet_text,
+    per_node,
+    seconds,
+)
+from procure.workload.log_settings import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, How, fitting_preset
+from procure.workload.slurm import (
+    expand_nodes,
+    names_of,
+    node_names,
+    parse_gres,
+    parse_tres,
+    slurm_duration,
+    slurm_memory,
+)
 
 MOSTLY = 0.8
 """Share of the jobs of several nodes whose CPUs grow with their nodes, above which they are likely those of the job."""
@@ -365,3 +384,47 @@ def _run_times(values: dict[str, np.ndarray], texts: dict[str, object], ledger: 
     ledger.drop(run < 0, "negative run time")
     ledger.refuse_decades(run)
     values["run_time"] = run
+
+
+COLUMNS = {"job_id": "JobID", "start_time": "Start", "end_time": "End", "node_ids": "NodeList"}
+"""What is needed, and what ``sacct`` calls it."""
+
+
+def read_schedule(path: str | Path) -> pd.DataFrame:
+    """Read where jobs ran: Parquet, CSV, or what ``sacct -X --parsable2`` prints; only `COLUMNS` are needed.
+
+    Times are seconds or ISO dates; node lists may be host lists such as ``n[5-8],g1``. A job that has not ended
+    is taken to run until the table's last moment; steps, and jobs without start or nodes, are left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``job_id start_time end_time node_ids``, and ``links`` where the file has it; names joined by commas.
+
+    Raises
+    ------
+    TableError
+        The file is none of these, lacks a column, or a time or a host list cannot be read.
+    """
+    text = csv_text(path, How())
+    known = {slurm.lower(): ours for ours, slurm in COLUMNS.items()}
+    text = text.rename(columns=lambda name: known.get(name.strip().lower(), name.strip()))
+    for ours in COLUMNS:
+        if ours not in text:
+            raise TableError(
+                f"{path}: column {ours} is missing; needed are {', '.join(COLUMNS)}, as `procure simulate --out` "
+                f"writes them, or {', '.join(COLUMNS.values())}, as `sacct -X -P -o` does"
+            )
+    ledger = Ledger(str(path), np.arange(1, len(text) + 1), len(text))
+    times = {name: unix_seconds(text[name], name, ledger, None) for name in ("start_time", "end_time")}
+    names = node_names(text["node_ids"])
+    ran = ~np.isnan(times["start_time"]) & (names != "") & ~text["job_id"].str.contains(".", regex=False).to_numpy()
+    last = np.nanmax([0.0, *times["start_time"][ran], *times["end_time"][ran]])
+    kept = {name: text[name] for name in ("job_id", "links") if name in text}
+    whole = pd.DataFrame(kept | {name: np.where(np.isnan(values), last, values) for name, values in times.items()})
+    return whole.assign(node_ids=names)[ran].astype(dict.fromkeys(times, np.int64)).reset_index(drop=True)
+
+
+def names_in(node_ids: str) -> list[str]:
+    """Return the names of a job's nodes, which may be written as a host list."""
+    return expand_nodes(node_ids) if "[" in node_ids else [name for name in node_ids.split(",") if name]

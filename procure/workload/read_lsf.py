@@ -10,7 +10,7 @@ import csv
 import re
 from collections import Counter
 
-from procure.workload.rows import Rows, duration
+from procure.workload.ledger import Rows, duration
 
 _DONE, _EXCLUSIVE = 0x40, 0x40
 """Bits of a job's status and of its options (lsf.h)."""

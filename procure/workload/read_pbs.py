@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 
-from procure.workload.rows import Rows, clock, duration
+from procure.workload.ledger import Rows, clock, duration
 
 _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;[A-Za-z];[^;]*;")
 _PAIR = re.compile(r'([^\s=]+)=("[^"]*"|\S*(?: [kmgt]b\b)?)')  # mem=4 gb

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,16 +15,21 @@ import pandas as pd
 from procure.errors import TableError
 from procure.tables import as_floats, with_clock_of
 from procure.text import counted, printable
-from procure.workload import slurm_text
+from procure.workload.asked import Seen, line_columns
 from procure.workload.clock import unix_seconds
-from procure.workload.het_jobs import join_het_jobs
-from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, numbers
+from procure.workload.ledger import Imported, Ledger, Rows, absent, by_value, cancelled_in_queue, numbers
 from procure.workload.log_settings import How
-from procure.workload.rows import Rows
-from procure.workload.sacct_table import table
-from procure.workload.sacct_tasks import Seen, line_columns
-from procure.workload.slurm_text import names_of, slurm_duration, slurm_memory
-from procure.workload.units import by_value
+from procure.workload.sacct_table import join_het_jobs, table
+from procure.workload.slurm import (
+    array_tasks,
+    names_of,
+    node_names,
+    parse_gres,
+    parse_tres,
+    refuse_many_tasks,
+    slurm_duration,
+    slurm_memory,
+)
 
 FIELDS = (
     "JobID,User,Account,Partition,QOS,Submit,Eligible,Start,End,State,TimelimitRaw,"
@@ -107,7 +113,7 @@ class _Log(NamedTuple):
         """Return a TRES column's amounts for the whole job, NaN where it does not name them."""
         text = self.pick(name)
         text = pd.Series("", index=self.frame.index) if text is None else text
-        *amounts, bad = by_value(text, slurm_text.parse_tres, [float] * 4 + [object, bool])
+        *amounts, bad = by_value(text, parse_tres, [float] * 4 + [object, bool])
         self.ledger.refuse(bad, name, text, "a list such as cpu=4,mem=8G,node=1,gres/gpu:a100=2")
         return dict(zip(("cpu", "mem", "node", "gpu", "gpu_type"), amounts, strict=True))
 
@@ -119,7 +125,7 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     was got (AllocTRES) stands in only where the request is not in the file. Slurm's G is 1,024 M, and
     its M is taken as the job table's MB, as Slurm takes it for its nodes.
 
-    ``rows`` turns the text of another format into sacct's fields, see `procure.workload.formats`.
+    ``rows`` turns the text of another format into sacct's fields, see `procure.workload.importing`.
     """
     log = _Log(*table(path, how, rows))
     ledger = log.ledger
@@ -140,7 +146,7 @@ def read_sacct(path: str | Path, how: How, rows: Callable[[str], Rows] | None = 
     earlier[known.index[known.duplicated("job_id", keep="last")]] = True
     nodes = log.pick("NodeList")
     blank = nodes is None or not nodes.str.strip().any()  # left out, as names of people are
-    node_ids = None if blank or nodes is None else slurm_text.node_names(nodes)
+    node_ids = None if blank or nodes is None else node_names(nodes)
     started = ~np.isnan(times["start_time"])
     if node_ids is not None:
         started &= node_ids != ""
@@ -319,16 +325,13 @@ def _gpus(
 
 def _gres(text: pd.Series, n_nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the GPUs of a node and their model: Slurm adds GRES up over a job's nodes, unless it says PER_NODE."""
-    gpus, model = by_value(text, slurm_text.parse_gres, [float, object])
+    gpus, model = by_value(text, parse_gres, [float, object])
     return np.where(text.str.startswith("PER_NODE:"), gpus, gpus / n_nodes), model
 
 
 def _first(*choices: np.ndarray) -> np.ndarray:
     """Return, row by row, the first choice that is not missing."""
-    answer = choices[0]
-    for other in choices[1:]:
-        answer = np.where(np.isnan(answer), other, answer)
-    return answer
+    return reduce(lambda first, other: np.where(np.isnan(first), other, first), choices)
 
 
 def _more(log: _Log) -> dict[str, object]:
@@ -365,8 +368,8 @@ def _with_array_tasks(imported: Imported, source: str) -> Imported:
     jobs, pending = imported.jobs, imported.jobs["job_id"].str.contains("[", regex=False)
     if not pending.any():
         return imported
-    slurm_text.refuse_many_tasks(jobs["job_id"], source)
-    ids = jobs["job_id"].map(slurm_text.array_tasks)
+    refuse_many_tasks(jobs["job_id"], source)
+    ids = jobs["job_id"].map(array_tasks)
     tasks = jobs.assign(job_id=ids).explode("job_id", ignore_index=True)
     with_clock_of(jobs, tasks)
     note = f"{int(pending.sum()):,} pending arrays became {len(tasks) - int((~pending).sum()):,} tasks"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from procure.files import from_json
-from procure.workload.rows import Rows, clock, duration
+from procure.workload.ledger import Rows, clock, duration
 
 _FEWEST = 43  # of version 6.1; later ones have more at the end
 _PE_TASK = re.compile(r"\d+\.[A-Za-z]\S*")

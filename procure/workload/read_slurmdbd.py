@@ -1,4 +1,4 @@
-"""Slurm's job table as slurmdbd keeps it (``CLUSTER_job_table``, as CSV), as rows of sacct's fields.
+"""Slurm's job table as slurmdbd keeps it (``CLUSTER_job_table``), and jobcomp/filetxt, as rows of sacct's fields.
 
 Numbers of states and of trackable resources are those of Slurm's source (slurm.h, slurmdb.h): 1 is CPUs, 2 MB of
 memory, 4 nodes, 1001 and above what the site counts; the first of these that the log has is taken as GPUs.
@@ -12,7 +12,7 @@ import re
 from collections import Counter
 
 from procure.text import counted
-from procure.workload.rows import Rows
+from procure.workload.ledger import Rows
 
 _NEEDED = {"id_job", "time_submit", "time_start", "time_end"}
 _NO_VALUE = {"4294967294", "4294967295", ""}
@@ -190,3 +190,36 @@ def _tres(text: str | None, gpus: str) -> str:
         elif number == gpus or not number.isdigit():  # or with their names, as an export may have joined them
             parts.append(f"{'gres/gpu' if number == gpus else number}={amount}")
     return ",".join(parts)
+
+
+_OF_JOBCOMP = {
+    "JobName": "Name", "State": "JobState", "Partition": "Partition", "TimelimitRaw": "TimeLimit", "Start": "StartTime",
+    "End": "EndTime", "NodeList": "NodeList", "NNodes": "NodeCnt", "AllocCPUS": "ProcCnt", "ReqGRES": "Gres",
+    "Reservation": "ReservationName", "ReqTRES": "Tres", "Account": "Account", "QOS": "QOS", "Cluster": "Cluster",
+    "Submit": "SubmitTime", "Eligible": "EligibleTime",
+}  # fmt: skip
+"""sacct's fields by those of jobcomp."""
+_JOBCOMP_OTHERS = "JobId|UserId|GroupId|WorkDir|WcKey|Array(?:Job|Task)Id|HetJob(?:Id|Offset)|DerivedExitCode|ExitCode"
+_JOBCOMP_PAIR = re.compile(rf"(?:^| )({'|'.join(_OF_JOBCOMP.values())}|{_JOBCOMP_OTHERS})=")
+"""Where a field begins: names and folders may hold blanks."""
+
+
+def is_jobcomp(lines: list[str]) -> bool:
+    """Say whether a log is one of jobcomp."""
+    return bool(re.match(r"JobId=\d+ UserId=", lines[0]))
+
+
+def jobcomp_rows(text: str) -> Rows:
+    """Return a row per ended job."""
+    return Rows(text).take(_take_jobcomp, "a line JobId=… UserId=… of jobcomp/filetxt")
+
+
+def _take_jobcomp(found: Rows, number: int, line: str) -> None:
+    _, *pairs = _JOBCOMP_PAIR.split(line)
+    told = dict(zip(pairs[::2], map(str.strip, pairs[1::2]), strict=True))
+    array, het = (told.get(f"{name}JobId", "0") for name in ("Array", "Het"))
+    task = f"{array}_{told.get('ArrayTaskId')}" if array != "0" else told["JobId"]
+    row = {name: told.get(own, "") for name, own in _OF_JOBCOMP.items()}
+    row["ReqGRES"] = f"PER_NODE:{row['ReqGRES']}"
+    row["JobID"] = f"{het}+{told.get('HetJobOffset')}" if het != "0" else task
+    found.add(number, User=re.sub(r"\(\d+\)$", "", told.get("UserId", "")), **row)

@@ -14,9 +14,8 @@ from pandas.api.types import is_numeric_dtype
 
 from procure.errors import TableError
 from procure.text import counted
-from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
+from procure.workload.ledger import MOST_MEMORY, Imported, Ledger, log_bytes, memory_mb, numbers, per_node
 from procure.workload.log_settings import How
-from procure.workload.units import MOST_MEMORY, memory_mb, per_node
 
 _NAMES = [
     *("job number", "submit time", "wait time", "run time", "allocated processors"),

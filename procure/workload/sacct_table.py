@@ -1,4 +1,4 @@
-"""What sacct prints as columns of text: ``--parsable2``, whatever delimits it, and ``--json``."""
+"""What sacct prints as columns of text: --parsable2, whatever delimits it, and --json; components of one job joined."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ import pandas as pd
 from procure.errors import TableError
 from procure.text import counted, printable
 from procure.workload.asked import script_options
-from procure.workload.ledger import Ledger, log_bytes
+from procure.workload.ledger import Ledger, Rows, documents, log_bytes, parquet_text
 from procure.workload.log_settings import How
-from procure.workload.rows import Rows, documents, parquet_text
 
 _CELLS = {
     "jobid": r"\s*\d@", "submit eligible start end": r"\d@|None|Unknown|", "constraints jobname": ".*?",
@@ -29,9 +28,15 @@ _CELLS = {
 HEADER, MOST_BANNER = re.compile(r"(?:^|\|)JobID(?:Raw)?(?:\||$)", re.IGNORECASE), 30
 """A header of sacct --parsable2, and the lines that a login may print before it."""
 _MOST_MARKS, _LINE = 200, "submitline"
-_PARTS = ("time", "required", "state", "array", "het", "tres", "reservation", "association")
-_SAME = ("Account", "Partition", "QOS", "Cluster", "Constraints", "Licenses", "Flags")
-_TIMES = {"Submit": "submission", "Eligible": "eligible", "Start": "start", "End": "end"}
+_OF_JSON = {
+    "JobName": "name", "ElapsedRaw": "time elapsed", "Reason": "state reason", "ReqCPUS": "required CPUs",
+    "NNodes": "allocation_nodes", "NodeList": "nodes", "Reservation": "reservation name",
+    "ArrayLimit": "array limits max running tasks", "Restarts": "restart_cnt", "Priority": "priority",
+    "Account": "account", "Partition": "partition", "QOS": "qos", "Cluster": "cluster", "Constraints": "constraints",
+    "Licenses": "licenses", "Flags": "flags",
+    "Submit": "time submission", "Eligible": "time eligible", "Start": "time start", "End": "time end",
+}  # fmt: skip
+"""Where fields that stand as they are stand in JSON."""
 
 
 def table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tuple[pd.DataFrame, Ledger]:
@@ -165,40 +170,30 @@ def _keys(found: Any) -> str:
 
 
 def _row(job: Mapping[str, Any]) -> dict[str, str]:
-    time, required, state, array, het, tres, reservation, association = (_part(job, name) for name in _PARTS)
-    current, limit = state.get("current"), time.get("limit")
-    number, task, pending = _number(array.get("job_id")), _number(array.get("task_id")), array.get("task")
-    job_id = _text(job.get("job_id"))
+    def text(path: str) -> str:
+        return _text(_within(job, path))
+
+    current, limit = _within(job, "state current"), _within(job, "time limit")
+    number, task, pending = text("array job_id"), text("array task_id"), _within(job, "array task")
+    job_id = text("job_id")
     if number not in ("", "0") and (task or pending):
         job_id = f"{number}_{task}" if task else f"{number}_[{pending}]"
-    if (first := _number(het.get("job_id"))) not in ("", "0"):
-        job_id = f"{first}+{_number(het.get('job_offset')) or '0'}"
-    at_once = _part(_part(_part(array, "limits"), "max"), "running").get("tasks")
-    reserved = _text(reservation.get("name"))
+    if (first := text("het job_id")) not in ("", "0"):
+        job_id = f"{first}+{text('het job_offset') or '0'}"
     unlimited = isinstance(limit, dict) and limit.get("infinite")
-    row = {
+    row = {name: text(path) for name, path in _OF_JSON.items()}
+    row |= {name: "Unknown" for name in ("Submit", "Eligible", "Start", "End") if row[name] in ("", "0")}
+    return row | {
         "JobID": job_id,
-        "JobName": _text(job.get("name")),
-        "User": _text(job.get("user")) or _text(association.get("user")),
-        "TimelimitRaw": "UNLIMITED" if unlimited else _number(limit),
-        "ElapsedRaw": _number(time.get("elapsed")),
+        "User": text("user") or text("association user"),
+        "TimelimitRaw": "UNLIMITED" if unlimited else _text(limit),
         "State": _text(current[0] if isinstance(current, list) and current else current),
-        "Reason": _text(state.get("reason")),
-        "ReqCPUS": _number(required.get("CPUs")),
-        "ReqMem": _memory(required),
-        "ReqTRES": _tres(tres.get("requested") or job.get("tres")),
-        "AllocTRES": _tres(tres.get("allocated")),
-        "NNodes": _number(job.get("allocation_nodes")),
-        "NodeList": _text(job.get("nodes")),
-        "Reservation": "" if reserved == "0" else reserved,
-        "ArrayLimit": _number(at_once),
-        "Restarts": _number(job.get("restart_cnt")),
-        "Priority": _number(job.get("priority")),
-        "SubmitLine": _with_script(_text(job.get("submit_line")), job.get("script")),
+        "ReqMem": _memory(text("required memory_per_cpu"), text("required memory_per_node") or text("required memory")),
+        "ReqTRES": _tres(_within(job, "tres requested") or job.get("tres")),
+        "AllocTRES": _tres(_within(job, "tres allocated")),
+        "Reservation": "" if row["Reservation"] == "0" else row["Reservation"],
+        "SubmitLine": _with_script(text("submit_line"), job.get("script")),
     }
-    row |= {name: _text(job.get(name.lower())) for name in _SAME}
-    at = {field: _number(time.get(name)) for field, name in _TIMES.items()}
-    return row | {field: "Unknown" if value in ("", "0") else value for field, value in at.items()}
 
 
 def _with_script(line: str, script: Any) -> str:
@@ -212,28 +207,25 @@ def _with_script(line: str, script: Any) -> str:
     return f"{command or 'sbatch'} {shlex.join(words)} {rest}".strip() if words else line
 
 
-def _part(job: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = job.get(name)
-    return found if isinstance(found, dict) else {}
+def _within(job: Any, path: str) -> Any:
+    """Return what stands in a job by names within names; None where nothing does."""
+    for name in path.split():
+        job = job.get(name) if isinstance(job, dict) else None
+    return job
 
 
 def _text(value: Any) -> str:
+    """Write a value, or a number as newer versions have it, which may not be set, as text."""
     if isinstance(value, list):
         return ",".join(map(str, value))
-    return "" if value is None else str(value).replace("|", " ").strip()
-
-
-def _number(value: Any) -> str:
     if isinstance(value, dict):
         value = value.get("number") if value.get("set", True) and not value.get("infinite") else None
-    return "" if value is None or isinstance(value, bool) else str(value)
+    return "" if value is None or isinstance(value, bool) else str(value).replace("|", " ").strip()
 
 
-def _memory(required: Mapping[str, Any]) -> str:
-    """Write the request as sacct does, where the job names no TRES."""
-    of_cpu, of_node = (_number(required.get(f"memory_per_{name}")) for name in ("cpu", "node"))
-    node = of_node or _number(required.get("memory"))  # of Slurm 20.11, whose highest bit says that it is per CPU
-    return f"{of_cpu}Mc" if of_cpu not in ("", "0") else f"{node}Mn" if node else ""
+def _memory(of_cpu: str, of_node: str) -> str:
+    """Write the request as sacct does, where the job names no TRES; in Slurm 20.11 its highest bit says per CPU."""
+    return f"{of_cpu}Mc" if of_cpu not in ("", "0") else f"{of_node}Mn" if of_node else ""
 
 
 def _tres(items: Any) -> str:
@@ -241,8 +233,52 @@ def _tres(items: Any) -> str:
         return items
     found = []
     for item in items if isinstance(items, list) else []:
-        count = _number(item.get("count")) if isinstance(item, dict) else ""
+        count = _text(item.get("count")) if isinstance(item, dict) else ""
         if count and count != "0" and not count.startswith("-"):
             name = f"{item.get('type')}/{item['name']}" if item.get("name") else str(item.get("type"))
             found.append(f"{name}={count}{'M' if item.get('type') == 'mem' else ''}")
     return ",".join(found)
+
+
+_COMPONENT = r"^(\d+)\+\d+(~\d+)?$"
+"""sacct calls the components 100+0, 100+1 …; an earlier run of a requeued one has ``~1`` behind."""
+_LARGEST = (
+    "cpus_per_node mem_mb_per_node gpus_per_node requested_time run_time submit_time eligible_time start_time end_time "
+    "held_cpus_per_node"
+).split()
+
+
+def join_het_jobs(columns: dict[str, object], ledger: Ledger) -> dict[str, object]:
+    """Return the columns with each heterogeneous job in the row of its first component; the others are dropped.
+
+    Nodes are added up, and each is as large as the largest component's, as a job of the table has equal nodes: a
+    joined job asks for no less than its components. It begins with the last of them and ends with the last. Where they
+    name different GPU models or constraints, the job names none.
+    """
+    names = pd.Series(columns["job_id"], dtype=object).astype(str).str.extract(_COMPONENT)
+    rows = np.flatnonzero(names[0].notna().to_numpy() & ledger.keep)
+    if not rows.size:
+        return columns
+    whole = (names[0] + names[1].fillna("")).iloc[rows]
+    found: dict[str, np.ndarray] = {name: np.array(values, copy=True) for name, values in columns.items()}
+    others = np.zeros(len(ledger.keep), dtype=bool)
+    jobs = pd.Series(rows, index=whole).groupby(level=0, sort=False)
+    for name, each in jobs:
+        mine = each.to_numpy()
+        first = mine[0]
+        found["job_id"][first] = name
+        found["n_nodes"][first] = found["n_nodes"][mine].sum()
+        for column in set(found) & set(_LARGEST):
+            values = found[column][mine].astype(np.float64)
+            unlimited = column == "requested_time" and (values == 0).any()  # no limit is the longest
+            found[column][first] = 0.0 if unlimited else values.max()
+        for column in set(found) & {"gpu_type", "constraint"}:
+            named = {str(text) for text in found[column][mine]} - {""}
+            found[column][first] = named.pop() if len(named) == 1 else ""
+        if "node_ids" in found:
+            found["node_ids"][first] = ",".join(dict.fromkeys(",".join(map(str, found["node_ids"][mine])).split(",")))
+        others[mine[1:]] = True
+    ledger.drop(others, "component of a heterogeneous job, joined with its first")
+    n_jobs = counted(jobs.ngroups, "heterogeneous job")
+    ledger.note(f"{n_jobs} taken as one job each, all nodes as large as the largest")
+    return dict(found)

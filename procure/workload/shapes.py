@@ -12,7 +12,7 @@ from procure.errors import TableError
 from procure.schemas import CLASSES, TASKS, as_logged
 from procure.tables import with_clock_of
 from procure.text import nearest
-from procure.workload.classes import class_of
+from procure.workload.describe import class_of
 
 Shape = Literal["tasks", "as-logged"]
 SHAPES: tuple[str, ...] = get_args(Shape)

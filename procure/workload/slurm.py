@@ -1,10 +1,12 @@
-"""How Slurm writes durations, memory, trackable resources, arrays and node lists."""
+"""How Slurm writes durations, memory, trackable resources, arrays and node lists; and how its commands are run."""
 
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -12,7 +14,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.text import NUMBER, clock_seconds, number, seconds, short
-from procure.workload.units import LONGEST_LIMIT
+from procure.workload.ledger import LONGEST_LIMIT
 
 
 def slurm_duration(text: str) -> float:
@@ -236,3 +238,46 @@ def array_tasks(job_id: str) -> list[str]:
     if not match:
         return [job_id]
     return [f"{match.group(1)}_{task}" for task in _expand_range(match.group(2)) if task.isdigit()]
+
+
+PATIENCE = 60
+"""Seconds that a command of Slurm may take."""
+
+_NOT_TAKEN = re.compile(r"SLURM_(CLUSTERS|TIME_FORMAT)|(SQUEUE|SINFO|SACCT|SCONTROL)_\w+")
+"""Variables that would have Slurm's commands show another cluster, a part of the jobs, or other times."""
+
+
+def run_slurm(command: Sequence[str], patience: int = PATIENCE, *, unix_times: bool = False) -> str:
+    """Run a command of Slurm and return what it prints.
+
+    Parameters
+    ----------
+    command
+        Its words. Those ``NAME=VALUE`` before the program are its environment, as in a shell; lists of array tasks are
+        whole.
+    patience
+        Seconds after which it is given up.
+    unix_times
+        Have it print times as Unix seconds.
+
+    Raises
+    ------
+    TableError
+        It is not installed here, gave no answer in time, or failed: in its own last line.
+    """
+    n = next(i for i, word in enumerate(command) if "=" not in word)
+    name, environment = command[n], {key: value for key, value in os.environ.items() if not _NOT_TAKEN.fullmatch(key)}
+    environment |= {"SLURM_BITSTR_LEN": "0"} | ({"SLURM_TIME_FORMAT": "%s"} if unix_times else {})
+    environment |= dict(word.split("=", 1) for word in command[:n])
+    try:
+        done = subprocess.run(command[n:], capture_output=True, timeout=patience, check=False, env=environment)
+    except FileNotFoundError:
+        raise TableError(f"{name} is not installed here") from None
+    except subprocess.TimeoutExpired:
+        raise TableError(f"{name} has not answered within {patience:,} s") from None
+    except OSError as error:
+        raise TableError(f"{name} could not be run: {error.strerror}") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise TableError(f"{name} failed: {said[-1][:200] if said else f'exit code {done.returncode}'}")
+    return done.stdout.decode(errors="replace")
