@@ -28,8 +28,9 @@ MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
 BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
-BEYOND = 82
-"""ms by which a job is over later than its run time after the moment of its start: Slurm begins and ends a sleep."""
+BEYOND = (45, 105, 1.5)
+"""ms by which jobs are over later than their run times after their starts, as Slurm begins and ends them (docs/claims):
+least, spread, and the power of the share of jobs that are over sooner."""
 MAIN_SLOW, BACKFILL_SLOW = 3_700, 1_200
 """Microseconds that main scheduler and backfill come later each second, by five controllers' logs (docs/claims)."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -78,6 +79,7 @@ class Rules(NamedTuple):
     damping: float  # of the classic fair share; 0 = Fair Tree
     accrues_always: int  # 1 = age counts from the submission
     only_up: int  # 1 = a priority never falls
+    linear: int  # 1 = nodes are taken as by select/linear
     uneven: int  # 1 = nodes differ in the CPUs of a core, so that a job of nodes takes other CPUs of each
 
 
@@ -183,15 +185,15 @@ class Work(NamedTuple):
     n_held: np.ndarray  # int64[n_jobs], places of `on` that each running job has
     chosen_units: np.ndarray  # int64[n_nodes], tasks on each node in `chosen`
     as_row: np.ndarray  # int64[n_jobs], row as which each job runs or ran; its own before
-    now: np.ndarray  # int64[37], see the constants
+    now: np.ndarray  # int64[38], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
     NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM, USEFUL_UNTIL, N_VERSIONS,
-    SAME_UNTIL, SEEN_CHANGES, N_TRIED, LAST_SLICE, SPAN, MARKED_CHANGES,
-) = range(37)  # fmt: skip
+    SAME_UNTIL, SEEN_CHANGES, N_TRIED, LAST_SLICE, SPAN, IN_BACKFILL, MARKED_CHANGES,
+) = range(38)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -216,6 +218,7 @@ class Tables(NamedTuple):
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
     leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
+    beyond: np.ndarray  # int64[n_jobs], ms by which each job is over later than its run time after its start
     late: int  # ms from when limits count an ended job no longer until its nodes can be used again
     reports: np.ndarray  # bool[n_jobs], the end of each job brings a pass of the main scheduler at once
     job: np.ndarray  # int64[n_rows], job of each row: behind the jobs stand those for further partitions that they name
@@ -280,7 +283,7 @@ def rules_of(site: Site, layout: Layout, began: int) -> Rules:
         int(e.youngest_first), int(e.strict_order), e.reorder_count, e.patience,
         e.requeue_delay, math.floor(clock), began % 86_400,
         float(p.damping) if "no_fair_tree" in p.flags else 0.0, int("accrue_always" in p.flags),
-        int("incr_only" in p.flags), int(n_threads > 1),
+        int("incr_only" in p.flags), int(site.select.consume == "node"), int(n_threads > 1),
     )  # fmt: skip
 
 
@@ -329,6 +332,13 @@ def clocked(site: Site, began: int) -> Site:
     period = math.lcm(site.priority.calc_period, site.scheduler.bf_interval, site.scheduler.sched_interval)
     clock = -((began - booted - STARTED) % period)
     return site.model_copy(update={"latency": site.latency.model_copy(update={"clock": clock})})
+
+
+def _beyond(n_jobs: int) -> np.ndarray:
+    """Return by how many ms each job is over late, int64[n_jobs]: chance, spread evenly over the jobs."""
+    least, spread, power = BEYOND
+    share = np.arange(1, n_jobs + 1) * math.sqrt(2) % 1
+    return (least + spread * share**power).astype(np.int64)
 
 
 def _reports(site: Site, n_jobs: int) -> np.ndarray:
@@ -436,7 +446,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes),
         words(holding[of_kind]), kind.reshape(-1).astype(np.int64)[shape],
         _alone(holding, jobs.whole[of_shape] != 0, layout, of_shape), _planned(site, layout, holding, shape), plain,
-        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), round(latency.job_end * 1000),
+        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), _beyond(n_jobs),
+        round(latency.job_end * 1000),
         _reports(site, n_jobs), layout.job, *_turns(layout),
     )  # fmt: skip
     return Own(
