@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.work import BACKFILL_SLOW, MAIN_SLOW
+from procure.site.work import BACKFILL_SLOW, BEYOND, MAIN_SLOW
 
 
 @part
 def over_at(own, job):
     """Return when a job that has ended is over, ms: limits count it no longer."""
-    return own.work.ended[job] * 1000 + own.tables.beyond[job] + own.work.begun_at[job]
+    return own.work.ended[job] * 1000 + BEYOND + own.work.begun_at[job]
 
 
 @part

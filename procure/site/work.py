@@ -28,9 +28,8 @@ MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
 BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
-BEYOND = (45, 105, 1.5)
-"""ms by which jobs are over later than their run times after their starts, as Slurm begins and ends them (docs/claims):
-least, spread, and the power of the share of jobs that are over sooner."""
+BEYOND = 82
+"""ms by which a job is over later than its run time after the moment of its start: Slurm begins and ends a sleep."""
 MAIN_SLOW, BACKFILL_SLOW = 3_700, 1_200
 """Microseconds that main scheduler and backfill come later each second, by five controllers' logs (docs/claims)."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -218,7 +217,6 @@ class Tables(NamedTuple):
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
     leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
-    beyond: np.ndarray  # int64[n_jobs], ms by which each job is over later than its run time after its start
     late: int  # ms from when limits count an ended job no longer until its nodes can be used again
     reports: np.ndarray  # bool[n_jobs], the end of each job brings a pass of the main scheduler at once
     job: np.ndarray  # int64[n_rows], job of each row: behind the jobs stand those for further partitions that they name
@@ -334,13 +332,6 @@ def clocked(site: Site, began: int) -> Site:
     return site.model_copy(update={"latency": site.latency.model_copy(update={"clock": clock})})
 
 
-def _beyond(n_jobs: int) -> np.ndarray:
-    """Return by how many ms each job is over late, int64[n_jobs]: chance, spread evenly over the jobs."""
-    least, spread, power = BEYOND
-    share = np.arange(1, n_jobs + 1) * math.sqrt(2) % 1
-    return (least + spread * share**power).astype(np.int64)
-
-
 def _reports(site: Site, n_jobs: int) -> np.ndarray:
     """Return which ends bring a pass, bool[n_jobs].
 
@@ -446,8 +437,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes),
         words(holding[of_kind]), kind.reshape(-1).astype(np.int64)[shape],
         _alone(holding, jobs.whole[of_shape] != 0, layout, of_shape), _planned(site, layout, holding, shape), plain,
-        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), _beyond(n_jobs),
-        round(latency.job_end * 1000),
+        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), round(latency.job_end * 1000),
         _reports(site, n_jobs), layout.job, *_turns(layout),
     )  # fmt: skip
     return Own(
