@@ -1001,12 +1001,13 @@ class NaiveSlurm:
         return sorted(taken)
 
     def pick_whole(self, job, usable, n, weight):
-        """select/linear: of the lightest nodes that are enough the run of neighbours with the fewest CPUs that is enough.
+        """select/linear: of the lightest nodes that are enough the run of neighbours with the fewest CPUs that will do.
 
         Backfill looks at nodes of all weights at once.
         """
         cap = self.jobs["cap"][job]
-        cpus = [min(a, b) for a, b in zip(self.totals[0], self.totals[self.n_pools + cap - 3 if cap else 0], strict=True)]
+        capped = self.totals[self.n_pools + cap - 3 if cap else 0]
+        cpus = [min(both) for both in zip(self.totals[0], capped, strict=True)]
         bounds = [max(weight)] if self.in_backfill else sorted({weight[node] for node in usable})
         for bound in bounds:
             left, taken = [node for node in usable if weight[node] <= bound], []

@@ -105,7 +105,7 @@ def test_tasks_go_to_the_least_loaded_nodes(row, nodes, tasks, tmp_path):
 
 @pytest.mark.parametrize(("cpus", "nodes"), [([4, 8], "b"), ([4, 4, 8], "a,b"), ([4, 8, 8], "c")])
 def test_whole_nodes_for_tasks_as_select_linear_takes_them(cpus, nodes, tmp_path):
-    """As a real Slurm chose for six tasks: the lightest nodes if they are enough, else one with the most CPUs, the last."""
+    """As a real Slurm chose for six tasks: the lightest nodes if they are enough, else the last with the most CPUs."""
     weight = [10 if n < 8 else 30 for n in cpus]
     table = pd.DataFrame({"node_id": list("abcd")[: len(cpus)], "cpus": cpus, "mem_mb": 1000, "weight": weight})
     site = Site(partitions=(Partition(name="p", nodes="ALL", default=True),), select=Select(consume="node"))
