@@ -91,6 +91,7 @@ class NaiveSlurm:
         self.n_submitted = 0
         self.last_pass = self.last_schedule = self.last_full = self.last_calc = self.now = started
         self.last_backfill = math.floor(backfill_clock)
+        self.in_backfill = False
         self.use_of_accounts = self.parts_of_use()
         self.compute_fair_share()
 
@@ -282,7 +283,9 @@ class NaiveSlurm:
         if self.backfill_is_due():
             self.last_backfill = self.now
             if self.waiting:
+                self.in_backfill = True
                 self.backfill()
+                self.in_backfill = False
 
     def failures(self) -> list[tuple[int, int]]:
         """Return when which nodes go down."""
@@ -425,6 +428,7 @@ class NaiveSlurm:
         """priority_multifactor, Age Factor: how long the job has been "sitting in the queue, eligible to run"."""
         rules = self.site.priority
         if rules.type == "basic":
+            self.priority[job] = int(self.jobs["base"][job])
             return
         age = 0.0
         if self.eligible(job):
@@ -967,6 +971,8 @@ class NaiveSlurm:
             return sorted(order[:n])
         if len(set(leaf.tolist())) > 1:
             return self.pick_leaf(job, usable, n)
+        if self.site.select.consume == "node":
+            return self.pick_whole(job, usable, n, weight)
         per_cpu = self.jobs["mem_per_cpu"][job]
         cap = self.jobs["cap"][job]
         cpus = free[self.n_pools + cap - 3 if cap else 0]
@@ -993,6 +999,33 @@ class NaiveSlurm:
             taken += sorted(best, key=lambda node: (left[node] if fullest else 0, node))[:need]
             runs.remove(best)
         return sorted(taken)
+
+    def pick_whole(self, job, usable, n, weight):
+        """select/linear: of the lightest nodes that are enough the run of neighbours with the fewest CPUs that will do.
+
+        Backfill looks at nodes of all weights at once.
+        """
+        cap = self.jobs["cap"][job]
+        capped = self.totals[self.n_pools + cap - 3 if cap else 0]
+        cpus = [min(both) for both in zip(self.totals[0], capped, strict=True)]
+        bounds = [max(weight)] if self.in_backfill else sorted({weight[node] for node in usable})
+        for bound in bounds:
+            left, taken = [node for node in usable if weight[node] <= bound], []
+            if len(left) < n:
+                continue
+            while len(taken) < n:
+                free = [node for node in left if node not in taken]
+                runs = [[free[0]]]
+                for node in free[1:]:
+                    runs[-1].append(node) if node == runs[-1][-1] + 1 else runs.append([node])
+                lacking = n - len(taken)
+                more = n * self.jobs["cpus"][job] - sum(cpus[node] for node in taken)
+                size = [sum(cpus[node] for node in run) for run in runs]
+                fits = [len(r) >= lacking and s >= more for r, s in zip(runs, size, strict=True)]
+                order = range(len(runs))
+                best = min(order, key=lambda i: (not fits[i], size[i] if fits[i] else -size[i], i))
+                taken += runs[best][:lacking]
+            return sorted(taken)
 
     def weights(self, job) -> list[int]:
         """node_scheduler: of nodes that are alike, those weigh one more that the job's group, if it has some, has not.

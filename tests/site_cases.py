@@ -96,6 +96,7 @@ def _priority(rng, settings, jobs, nodes):
 
 def _basic(rng, settings, jobs, nodes):
     settings["priority"] = Priority(type="basic")
+    jobs["nice"] = rng.choice([0, 0, 0, 7], len(jobs))
 
 
 def _partitions(rng, settings, jobs, nodes):
@@ -196,6 +197,8 @@ def _slices(rng, settings, jobs, nodes):
 
 
 def _whole(rng, settings, jobs, nodes):
+    if rng.random() < 0.4:
+        settings["select"] = Select(consume="node")
     settings["partitions"] += (Partition(name="w", nodes="ALL", oversubscribe="exclusive"),)
     jobs["partition"] = rng.choice(["", "", "w"], len(jobs))
     jobs["exclusive"] = rng.choice(["", "", "1"], len(jobs))

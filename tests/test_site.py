@@ -357,6 +357,16 @@ def test_a_job_that_takes_nodes_whole_is_as_large_as_it_asks(tmp_path):
     assert base[0] == base[1] == pytest.approx(1000 * (1 / 2 + 1 / 16) / 2 + 100 / 16)
 
 
+def test_priority_basic_counts_down_by_submission_and_nice():
+    """As a real Slurm 22.05 numbers its jobs, an array once."""
+    nodes = check(pd.DataFrame({"node_id": ["n1"], "cpus": 8, "mem_mb": 100}), NODE)
+    rules = Site(partitions=(Partition(name="p", nodes="ALL", default=True),), priority=Priority(type="basic"))
+    rows = {"job_id": ["7_1", "7_2", "8", "9"], "nice": [0, 0, 500, 0], "cpus_per_node": 1, "n_nodes": 1}
+    jobs = pd.DataFrame(rows).assign(submit_time=0, run_time=10, requested_time=60, mem_mb_per_node=0)
+    base = lay_out(rules, nodes, check(jobs, JOB)).jobs.base
+    assert (base - base[0]).tolist() == [0, 0, -501, -2]
+
+
 def two_tiers(folder: Path, mode: str, jobs: dict, grace: int = 0) -> pd.DataFrame:
     """Simulate jobs of partitions low and high on a node of eight CPUs and 8,000 MB."""
     low = Partition(name="low", nodes="ALL", default=True, preempt_mode=mode, grace_time=grace)

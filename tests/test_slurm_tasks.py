@@ -103,6 +103,18 @@ def test_tasks_go_to_the_least_loaded_nodes(row, nodes, tasks, tmp_path):
     assert (last["node_ids"], last["node_tasks"]) == (nodes, tasks)
 
 
+@pytest.mark.parametrize(("cpus", "nodes"), [([4, 8], "b"), ([4, 4, 8], "a,b"), ([4, 8, 8], "c")])
+def test_whole_nodes_for_tasks_as_select_linear_takes_them(cpus, nodes, tmp_path):
+    """As a real Slurm chose for six tasks: the lightest nodes if they are enough, else the last with the most CPUs."""
+    weight = [10 if n < 8 else 30 for n in cpus]
+    table = pd.DataFrame({"node_id": list("abcd")[: len(cpus)], "cpus": cpus, "mem_mb": 1000, "weight": weight})
+    site = Site(partitions=(Partition(name="p", nodes="ALL", default=True),), select=Select(consume="node"))
+    write_site(site, check(table, NODE), tmp_path)
+    job = {"job_id": "0", "submit_time": 0, "run_time": 9, "n_tasks": 6, "cpus_per_task": 1}
+    schedule = simulate(check(pd.DataFrame([job]), JOB), check(table, NODE), Slurm(site=str(tmp_path))).schedule
+    assert schedule["node_ids"].iloc[0] == nodes
+
+
 def test_the_size_of_a_job_is_of_the_nodes_that_it_asks_for():
     """With --ntasks-per-node alone it is one, as a real Slurm's priorities say, though its tasks need two."""
     rows = [{"n_tasks": 6, "tasks_per_node": 4}, {"n_tasks": 6, "tasks_per_node": 0}]

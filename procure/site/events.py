@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part, remove
+from procure.site.clocks import at_backfill, at_main, free_at, over_at
 from procure.site.limits import DIFFERENT
 from procure.site.needs import taken
 from procure.site.order import charge, count_nodes, decay, eligible, enqueue
@@ -12,16 +13,14 @@ from procure.site.room import part_from
 from procure.site.work import (
     ASKED,
     ASKED_FROM,
-    BACKFILL_SLOW,
-    BEYOND,
     DUE,
     ENDING,
+    IN_BACKFILL,
     LAST_BACKFILL,
     LAST_CALC,
     LAST_FULL,
     LAST_PASS,
     LAST_SCHEDULE,
-    MAIN_SLOW,
     MOMENT,
     N_ARRIVED,
     N_IN_GRACE,
@@ -116,40 +115,6 @@ def see_ended(state, own):
 
 
 @part
-def _over_at(own, job):
-    """Return when a job that has ended is over, ms: limits count it no longer."""
-    return own.work.ended[job] * 1000 + BEYOND + own.work.begun_at[job]
-
-
-@part
-def _free_at(own, job):
-    """Return when the nodes of a job that has ended are free, ms."""
-    return _over_at(own, job) + own.tables.late
-
-
-@part
-def _moment(own, first, slow, second):
-    """Return the ms within a second at which periodic work comes whose clock runs slow; from 1000 on it is the next's.
-
-    It came first, with the clock's second, at ``first`` ms.
-    """
-    since, period = (second - own.rules.clock) * 1_000_000 - first * 1000, 1_000_000 + slow
-    return (-(-since // period) * period - since) // 1000
-
-
-@part
-def _at_main(own, second):
-    """Return the ms within a second at which the main scheduler comes."""
-    return _moment(own, own.rules.main_at, MAIN_SLOW, second)
-
-
-@part
-def _at_backfill(own, second):
-    """Return the ms within a second at which backfill comes."""
-    return _moment(own, own.rules.backfill_at, BACKFILL_SLOW, second)
-
-
-@part
 def _ask(own, second):
     """Ask for a pass of the main scheduler, which may see it from a second on."""
     now = own.work.now
@@ -161,15 +126,15 @@ def _ask(own, second):
 def _take_in(own, at):
     """Free what those held whose nodes are free by a moment, ms, and let those wait who are submitted by then."""
     work, kept, now = own.work, 0, own.work.now[NOW]
-    may_see = now + int(at > now * 1000 + _at_main(own, now))
+    may_see = now + int(at > now * 1000 + at_main(own, now))
     for i in range(work.now[N_LEAVING]):
         job = work.leaving[i]
-        if work.bound[job] and _over_at(own, job) <= at:
+        if work.bound[job] and over_at(own, job) <= at:
             _unbind(own, job)
             if not own.tables.reports[job]:
                 _ask(own, may_see)
-        if _free_at(own, job) <= at:
-            _finish(own, job, _over_at(own, job) // 1000)
+        if free_at(own, job) <= at:
+            _finish(own, job, over_at(own, job) // 1000)
             if own.tables.reports[job]:
                 work.now[REPORTED] = 1
             else:
@@ -245,7 +210,9 @@ def _backfill_if_due(own):
     work = own.work
     if own.rules.backfill and work.now[NOW] - work.now[LAST_BACKFILL] >= own.rules.bf_interval:
         if work.now[N_QUEUE] > 0:
+            work.now[IN_BACKFILL] = 1
             backfill(own)
+            work.now[IN_BACKFILL] = 0
         else:
             work.now[LAST_BACKFILL] = work.now[NOW]
 
@@ -268,7 +235,7 @@ def _passes_at_once(own, until):
         at = until + 1
         for i in range(work.now[N_LEAVING]):
             if own.tables.reports[work.leaving[i]]:
-                at = min(at, _free_at(own, work.leaving[i]))
+                at = min(at, free_at(own, work.leaving[i]))
         if at > until:
             _see(own, until)
             return
@@ -311,7 +278,7 @@ def _backfill_at(own, moment):
 def run_passes(own):
     """Run the main scheduler and backfill, if they are due, each at its moment, with what is known by then."""
     work, now = own.work, own.work.now[NOW]
-    main, back = _at_main(own, now), _at_backfill(own, now)
+    main, back = at_main(own, now), at_backfill(own, now)
     if main <= back and main < 1000:
         _main_at(own, main)
     if back < 1000 and work.now[N_VICTIMS] == 0:
@@ -375,11 +342,11 @@ def _catch_up(own):
     now = work.now[NOW]
     while True:
         full = work.now[LAST_FULL] + rules.sched_interval
-        full += int(_at_main(own, full) >= 1000)
+        full += int(at_main(own, full) >= 1000)
         asked = full
         if work.now[ASKED]:
             asked = max(work.now[LAST_SCHEDULE] + rules.batch_delay, work.now[ASKED_FROM])
-            asked += int(_at_main(own, asked) >= 1000)
+            asked += int(at_main(own, asked) >= 1000)
         if min(full, asked) >= now:
             break
         work.now[LAST_SCHEDULE] = work.now[LAST_PASS] = min(full, asked)
@@ -387,7 +354,7 @@ def _catch_up(own):
             work.now[LAST_FULL] = full
         work.now[ASKED] = work.now[REPORTED] = 0
     back = work.now[LAST_BACKFILL] + rules.bf_interval
-    back += int(_at_backfill(own, back) >= 1000)
+    back += int(at_backfill(own, back) >= 1000)
     if back < now:
         work.now[LAST_BACKFILL] = back
 
@@ -429,7 +396,7 @@ def next_wake(own):
     at = work.now[LAST_CALC] + rules.calc_period
     for i in range(work.now[N_LEAVING]):
         job = work.leaving[i]
-        at = min(at, (_over_at(own, job) if work.bound[job] else _free_at(own, job)) // 1000)
+        at = min(at, (over_at(own, job) if work.bound[job] else free_at(own, job)) // 1000)
     if work.now[N_RUNNING] > 0 and work.now[NEXT_FAILURE] < own.tables.failures.shape[0]:
         at = min(at, own.tables.failures[work.now[NEXT_FAILURE], 0])
     if work.now[N_IN_GRACE] > 0:

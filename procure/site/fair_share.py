@@ -83,6 +83,8 @@ def fair_tree(site: Site, accounts: list[str], users: list[str]) -> tuple[Tree, 
     return Tree(path, parent, share, of_accounts, user_of), of_job
 
 
+_FIRST_BASIC = 4_294_901_760
+"""Priority of the first job under priority/basic, less one for each before it and its nice value (Slurm 22.05)."""
 _MOST_HALVED = 4
 """Half-lives over which what a log used is taken off: each doubles what the log lacks."""
 _ROUNDED = 0.02
@@ -153,9 +155,9 @@ def base_priority(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarra
     number of nodes or CPUs the job has requested" (priority_multifactor, *Job Size Factor*).
     """
     site, rules, nodes = known.site, known.site.priority, known.nodes
-    n = len(amounts["cpu"])
-    if rules.type == "basic":
-        return np.zeros(n)
+    if rules.type == "basic":  # each submission, an array once, counts one less than the one before it
+        records = known.jobs["job_id"].astype(str).str.replace(r"_\d+$", "", regex=True)
+        return _FIRST_BASIC - pd.factorize(records)[0] - known.numbers("nice")
     cluster_cpus, n_nodes = float(nodes["cpus"].sum()), len(nodes)
     if "small_relative_to_time" in rules.flags:
         size = np.maximum(amounts["node"] * cluster_cpus / n_nodes, amounts["cpu"]) / np.maximum(limit // 60, 1)

@@ -157,6 +157,7 @@ def set_priority(own, job):
     """Compute a waiting job's priority."""
     work, jobs, rules = own.work, own.jobs, own.rules
     if rules.basic:
+        work.priority[job] = int(jobs.base[job])
         return
     age, now = 0.0, work.now[NOW]
     if eligible(own, job):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from procure.simulator.kernel import part
 from procure.site.needs import cpus_of, holds
 from procure.site.sets import list_choice
-from procure.site.spread import less_loaded, pick_tasks, spread_leaves, weigh
+from procure.site.spread import less_loaded, pick_tasks, spread_leaves, take_whole, weigh
 from procure.site.work import WORD
 
 
@@ -122,6 +122,15 @@ def _pick_leaves(own, job, n_usable, n, n_chosen):
 
 
 @part
+def _pick_whole(own, job, n_usable, n, n_chosen):
+    """Take nodes as select/linear does."""
+    for i in range(n_usable):
+        own.work.run_left[i] = cpus_of(own, job, own.work.usable[i], own.nodes.totals)
+    for k in range(take_whole(own, n_usable, n_chosen, n, n, n, n * own.jobs.cpus[job])):
+        _take(own, own.work.chosen[n_chosen + k], n_chosen + k)
+
+
+@part
 def pick(own, job, n_usable, n, n_chosen, free):
     """Take so many of the nodes in ``usable``, by the site's rule; they then stand in ``chosen`` behind others."""
     weigh(own, job)
@@ -129,6 +138,8 @@ def pick(own, job, n_usable, n, n_chosen, free):
         _pick_least_loaded(own, n_usable, n, n_chosen, free)
     elif own.rules.tree:
         _pick_leaves(own, job, n_usable, n, n_chosen)
+    elif own.rules.linear:
+        _pick_whole(own, job, n_usable, n, n_chosen)
     else:
         _pick_runs(own, job, n_usable, n, n_chosen, free)
 

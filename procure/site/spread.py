@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part
 from procure.site.needs import of_task, room_on
-from procure.site.work import WORD
+from procure.site.work import IN_BACKFILL, WORD
 
 
 @part
@@ -181,6 +181,87 @@ def spread_leaves(own, job, n_usable, at, least, wanted, most, left):
 
 
 @part
+def _most_first(own, n_usable, at, wanted, most, left):
+    """Take the nodes with the most room first, of equals the last: where they differ and the smallest are too few."""
+    work, room, n = own.work, own.work.run_left, 0
+    while n < most and (n < wanted or left > 0):
+        best = -1
+        for i in range(n_usable):
+            if not work.run_done[i] and (best < 0 or room[i] >= room[best]):
+                best = i
+        if best < 0:
+            break
+        work.run_done[best] = 1
+        work.chosen[at + n], work.chosen_units[at + n] = work.usable[best], room[best]
+        left -= room[best]
+        n += 1
+    return n, left
+
+
+@part
+def _best_neighbours(own, n_usable, wanted, left):
+    """Return the first and the end of the run of neighbours with the least room that is enough, else the most."""
+    usable, used, room = own.work.usable, own.work.run_done, own.work.run_left
+    first, end, size, enough, i = -1, -1, 0, False, 0
+    while i < n_usable:
+        k, here = i, 0
+        while k < n_usable and not used[k] and (k == i or usable[k] == usable[k - 1] + 1):
+            here += room[k]
+            k += 1
+        fits = here >= left and k - i >= wanted
+        if k > i and (first < 0 or better(0, fits, here, 0, enough, size)):
+            first, end, size, enough = i, k, here, fits
+        i = max(k, i + 1)
+    return first, end
+
+
+@part
+def _take_whole(own, bound, n_usable, at, least, wanted, most, left):
+    """Take usable nodes up to a weight as `_job_test` of select/linear does; returns how many, 0 = too few."""
+    work, usable, room, n = own.work, own.work.usable, own.work.run_left, 0
+    low, high = 1 << 60, 0
+    for i in range(n_usable):
+        work.run_done[i] = int(own.work.weight[usable[i]] > bound)
+        if not work.run_done[i]:
+            low, high = min(low, room[i]), max(high, room[i])
+    if low < high and left > low * wanted:
+        n, left = _most_first(own, n_usable, at, wanted, most, left)
+    while n < most and (n < wanted or left > 0):
+        first, end = _best_neighbours(own, n_usable, least - n, left)
+        if first < 0:
+            break
+        for i in range(first, end):
+            work.run_done[i] = 1
+            if n < most and (n < wanted or left > 0):
+                work.chosen[at + n], work.chosen_units[at + n] = usable[i], room[i]
+                left -= room[i]
+                n += 1
+    return n if left <= 0 and n >= least else 0
+
+
+@part
+def take_whole(own, n_usable, at, least, wanted, most, left):
+    """Take whole nodes (select/linear) with room for what is left; returns how many, 0 = too few.
+
+    The main scheduler tries the lightest nodes first, then with them those of the next weight; backfill all at once.
+    """
+    usable, weight, bound = own.work.usable, own.work.weight, -1
+    while True:
+        after, n_within = -1, 0
+        for i in range(n_usable):
+            if weight[usable[i]] <= bound or own.work.now[IN_BACKFILL]:
+                n_within += 1
+            elif after < 0 or weight[usable[i]] < after:
+                after = weight[usable[i]]
+        if after < 0 or n_within >= wanted:
+            within = bound if after >= 0 else 1 << 60
+            n = _take_whole(own, within, n_usable, at, least, wanted, most, left)
+            if n > 0 or after < 0:
+                return n
+        bound = after
+
+
+@part
 def _deal(own, job, n):
     """Give each of the chosen nodes a task in turn as long as it has room: the fullest ones, last first, give back."""
     units, more = own.work.chosen_units, -own.jobs.units[job]
@@ -206,6 +287,8 @@ def pick_tasks(own, job, n_usable, free, n_on):
         if leaves:
             most, left = jobs.spread[job], jobs.units[job]
             n = spread_leaves(own, job, n_usable, 0, jobs.least[job], jobs.want[job], most, left)
+        elif own.rules.linear:
+            n = take_whole(own, n_usable, 0, jobs.least[job], jobs.want[job], jobs.spread[job], jobs.units[job])
         else:
             n = _spread(own, job, n_usable, free)
         smallest, kept = work.run_left[0], 0

@@ -78,6 +78,7 @@ class Rules(NamedTuple):
     damping: float  # of the classic fair share; 0 = Fair Tree
     accrues_always: int  # 1 = age counts from the submission
     only_up: int  # 1 = a priority never falls
+    linear: int  # 1 = nodes are taken as by select/linear
     uneven: int  # 1 = nodes differ in the CPUs of a core, so that a job of nodes takes other CPUs of each
 
 
@@ -183,15 +184,15 @@ class Work(NamedTuple):
     n_held: np.ndarray  # int64[n_jobs], places of `on` that each running job has
     chosen_units: np.ndarray  # int64[n_nodes], tasks on each node in `chosen`
     as_row: np.ndarray  # int64[n_jobs], row as which each job runs or ran; its own before
-    now: np.ndarray  # int64[37], see the constants
+    now: np.ndarray  # int64[38], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
     NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM, USEFUL_UNTIL, N_VERSIONS,
-    SAME_UNTIL, SEEN_CHANGES, N_TRIED, LAST_SLICE, SPAN, MARKED_CHANGES,
-) = range(37)  # fmt: skip
+    SAME_UNTIL, SEEN_CHANGES, N_TRIED, LAST_SLICE, SPAN, IN_BACKFILL, MARKED_CHANGES,
+) = range(38)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -280,7 +281,7 @@ def rules_of(site: Site, layout: Layout, began: int) -> Rules:
         int(e.youngest_first), int(e.strict_order), e.reorder_count, e.patience,
         e.requeue_delay, math.floor(clock), began % 86_400,
         float(p.damping) if "no_fair_tree" in p.flags else 0.0, int("accrue_always" in p.flags),
-        int("incr_only" in p.flags), int(n_threads > 1),
+        int("incr_only" in p.flags), int(site.select.consume == "node"), int(n_threads > 1),
     )  # fmt: skip
 
 
