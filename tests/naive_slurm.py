@@ -709,6 +709,18 @@ class NaiveSlurm:
                     return True
         return False
 
+    def first_over(self, job: int, nodes) -> int:
+        """Return the first limit that a job would exceed, QOS first."""
+        limits = self.layout.limits
+        for i in self.rows_of(job, late=True):
+            row = limits.row[i]
+            of = [other for other in self.bound if row in limits.row[limits.first[other] : limits.first[other + 1]]]
+            on = {node for other in of for node in self.on_nodes[other]}
+            different = limits.kind[row] == DIFFERENT and len(on | set(nodes)) > limits.bound[row]
+            if different or self.exceeds(job, [i], self.amount):
+                return row
+        raise AssertionError(job)
+
     def may_overtake(self, job: int) -> bool:
         """slurm.conf: bf_min_age_reserve and bf_min_prio_reserve; such a job reserves nothing."""
         rules = self.rules
@@ -720,6 +732,7 @@ class NaiveSlurm:
         rules, window_end = self.rules, self.floor(self.now + self.rules.bf_window)
         space = [(self.floor(self.now), window_end, frozenset())]  # (begin, end, nodes that are promised)
         counts: dict[tuple, int] = {}
+        until: dict[int, int] = {}
         tried = started = 0
         rejected, array_reserved = None, {}
         for job in self.queue():
@@ -737,18 +750,31 @@ class NaiveSlurm:
                 continue
             only_now = self.may_overtake(job)
             tried += 1
-            found = self.earliest(job, space, only_now)
+            qos = [self.layout.limits.of_qos[self.layout.limits.row[i]] for i in self.rows_of(job, late=True)]
+            since = max([self.now, *(until[each] for each in qos if each in until and rules.assoc_limit_stop)])
+            found = self.earliest(job, space, only_now, since)
             if found is None:
                 continue
             start, nodes, now, closed = found
             if self.jobs["whole"][job] == WHOLE:  # Slurm 22.05 counts their CPUs into the job's size from then on
                 self.more_cpus[job] = sum(self.totals[0][node] - self.jobs["cpus"][job] for node in nodes)
-            if closed is not None and self.over_asked(job):
+            if closed is not None and self.over_chosen(job, None):
                 continue
             if closed is not None:
                 self.preempt(job, closed)
             if now and self.over_chosen(job, nodes):
-                continue
+                if not rules.assoc_limit_stop or only_now:
+                    continue
+                start, now = self.later or self.now + 500, False
+                if (row := self.layout.limits.of_qos[self.first_over(job, nodes)]) >= 0:
+                    until[row] = max(until.get(row, 0), start)
+                if start > self.now + rules.bf_window:
+                    continue
+                if self.clash(space, start, self.jobs["limit"][job], nodes):
+                    found = self.earliest(job, space, False, start)
+                    if found is None:
+                        continue
+                    start, nodes = found[:2]
             if now:
                 self.begin(job, nodes)
                 if self.jobs["whole"][job] == WHOLE:  # Slurm 22.05 sets such nodes aside in its table as well
@@ -758,7 +784,7 @@ class NaiveSlurm:
                 if rules.bf_max_job_start and started >= rules.bf_max_job_start:
                     break
                 continue
-            if only_now or (not rules.assoc_limit_stop and self.over_asked(job)):
+            if only_now or (not rules.assoc_limit_stop and self.over_chosen(job, None)):
                 continue
             if rules.bf_job_part_count_reserve:
                 key = ("reserved", self.jobs["partition"][job])
@@ -791,13 +817,20 @@ class NaiveSlurm:
         """slurm.conf: bf_resolution, of the clock's own seconds."""
         return (at + self.began) // self.rules.bf_resolution * self.rules.bf_resolution - self.began
 
-    def earliest(self, job, space, only_now):
+    def clash(self, space, start, limit, nodes) -> list[int]:
+        """Return when promises of any of the nodes end that overlap with a time."""
+        floored, reserved = self.floor(start), self.floor(start + limit)
+        return [
+            until for begin, until, promised in space if until > floored and begin < reserved and promised & set(nodes)
+        ]
+
+    def earliest(self, job, space, only_now, since):
         """Find a start, its nodes and whether it is now: at each change of the promises, when running jobs leave.
 
         Reservations are known beforehand; when nodes go down, are drained or come back is not. A start that would come
         later than a reservation ends, rounded up to bf_resolution, is looked for again from then on.
         """
-        limit, later = self.jobs["limit"][job], self.now
+        limit, later = self.jobs["limit"][job], since
         ends = [row[1] for row in self.layout.closed.tolist() if row[3] not in (DRAINED, DOWN)]
         while True:
             at, later = later, 0
@@ -824,6 +857,7 @@ class NaiveSlurm:
             start, nodes = found
             start = max(start, at)
             if start <= self.now:
+                self.later = later
                 chosen = self.find(job, closed, [])
                 if chosen is None:
                     return self.now, nodes, False, closed
@@ -834,13 +868,7 @@ class NaiveSlurm:
                 continue
             if start > self.now + self.rules.bf_window:
                 return None
-            floored, reserved = self.floor(start), self.floor(start + limit)
-            clash = [
-                until
-                for begin, until, promised in space
-                if until > floored and begin < reserved and promised & set(nodes)
-            ]
-            if clash:
+            if clash := self.clash(space, start, limit, nodes):
                 later = start if start > at else max(clash[0], at + 1)
                 if later >= space[-1][1]:
                     return None

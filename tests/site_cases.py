@@ -110,7 +110,13 @@ def _partitions(rng, settings, jobs, nodes):
     jobs["job_id"] = [f"{n // 3}_{n % 3}" if n % 5 else str(n) for n in range(len(jobs))]
 
 
+def _stopped(rng, settings):
+    stops = bool(rng.random() < 0.4)
+    settings["scheduler"] = settings["scheduler"].model_copy(update={"assoc_limit_stop": stops})
+
+
 def _qos(rng, settings, jobs, nodes):
+    _stopped(rng, settings)
     settings["qos"] += (
         Qos(name="few", limits=Limits(grp_jobs=2, grp_tres={"cpu": 6})),
         Qos(name="each", limits=Limits(max_jobs_per_user=1, max_tres_per_account={"cpu": 6})),
@@ -122,6 +128,7 @@ def _qos(rng, settings, jobs, nodes):
 
 
 def _associations(rng, settings, jobs, nodes):
+    _stopped(rng, settings)
     settings["priority"] = settings["priority"].model_copy(update={"decay_half_life": 120})
     limits = {"a": Limits(grp_tres={"cpu": 6, "mem": 9000}), "b": Limits(grp_jobs=1), "c": Limits(max_jobs=1)}
     more = {"u1": Limits(max_jobs=2), "u2": Limits(grp_tres_mins={"cpu": 6})}

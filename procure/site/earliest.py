@@ -20,7 +20,18 @@ from procure.site.slices import (
     slice_at,
     window_end,
 )
-from procure.site.work import BY_PREEMPTION, N_RUNNING, N_VICTIMS, NEVER, NOW, SAME_UNTIL, STAYS, USEFUL_UNTIL, WORD
+from procure.site.work import (
+    BY_PREEMPTION,
+    LATER,
+    N_RUNNING,
+    N_VICTIMS,
+    NEVER,
+    NOW,
+    SAME_UNTIL,
+    STAYS,
+    USEFUL_UNTIL,
+    WORD,
+)
 
 
 @part
@@ -318,8 +329,10 @@ def _same_until(own, at):
 
 
 @part
-def earliest(own, job, only_now):
-    """Find the earliest start that breaks no promise; its nodes then stand in ``chosen``.
+def earliest(own, job, only_now, since):
+    """Find the earliest start from a moment on that breaks no promise; its nodes then stand in ``chosen``.
+
+    Of a start at once ``LATER`` tells when promises next change for the better; 0 = never.
 
     Returns
     -------
@@ -327,15 +340,15 @@ def earliest(own, job, only_now):
         When, and on how many nodes; 0 = never.
     """
     work, limit, wanted = own.work, own.jobs.limit[job], own.jobs.n_nodes[job]
-    now, later = work.now[NOW], work.now[NOW]
+    now, later = work.now[NOW], since
     seeks_room = own.tables.plain[own.tables.shape[job]] and not own.rules.preempts
     counted = seeks_room and is_counted(own, job)
     if counted:
         sure = not_before(own, job)
         if sure == NEVER or (sure > now and only_now):
             return 0, 0
-        later = last_loss(own, now, sure)
-    n_seen, short, is_sure, tight = slice_at(own, later), 0, counted, -1
+        later = max(later, last_loss(own, now, sure))
+    n_seen, short, is_sure, tight = slice_at(own, later), 0, counted and since == now, -1
     while True:
         at = later
         end = max(at, now) + limit
@@ -381,6 +394,7 @@ def earliest(own, job, only_now):
             return 0, 0
         start = max(start, at)
         if start <= now:
+            work.now[LATER] = later
             if _counts(own, job):
                 n_begins = find_now(own, job, work.closed, -1)
                 work.now[BY_PREEMPTION] = int(n_begins == 0)

@@ -43,6 +43,7 @@ class LimitRows(NamedTuple):
     row: np.ndarray  # int64[…], rows of job j: row[first[j]:first[j + 1]]
     amount: np.ndarray  # float64[…], what the job adds to each
     asked: np.ndarray  # float64[…], what it counts for until nodes are chosen: CPUs that it asks for, not whole nodes
+    of_qos: np.ndarray  # int64[n_rows], number of the QOS whose limit for all its jobs each row is; −1 = of none
     nodes_of: np.ndarray  # int64[n_jobs], `place` of the first of its rows that limits different nodes; −1 = none
 
 
@@ -53,6 +54,8 @@ class _Rows:
         self.kind: list[int] = []
         self.late: list[bool] = []
         self.lasting: list[bool] = []
+        self.of_qos: list[int] = []
+        self.qos: dict[str, int] = {}
 
     def row(self, scope: tuple[Any, ...], kind: int, what: str, bound: float, lasting: bool = False) -> int:
         kind = DIFFERENT if kind == SUM and what == "node" else kind
@@ -63,6 +66,8 @@ class _Rows:
             self.kind.append(kind)
             self.late.append(kind not in (USED, LICENSE) and what != JOBS)
             self.lasting.append(lasting)
+            whole = len(scope) == 2 and scope[0] == "qos"
+            self.of_qos.append(self.qos.setdefault(scope[1], len(self.qos)) if whole else -1)
         return self.number[key]
 
 
@@ -121,6 +126,7 @@ def limit_rows(
         np.array(rows.lasting, bool),
         np.array(first, np.int64),
         np.array(row, np.int64), np.array(amount, np.float64), np.array(before, np.float64),
+        np.array(rows.of_qos, np.int64),
         np.array([next((n for n in each if n >= 0), -1) for each in found], np.int64),
     )  # fmt: skip
 

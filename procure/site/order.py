@@ -7,7 +7,7 @@ import math
 from procure.simulator.kernel import part
 from procure.site.limits import ALONE, DIFFERENT, LICENSE, MINUTES, RUN_MINUTES, USED
 from procure.site.needs import taken
-from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NEVER, NOW, SAME_UNTIL, SORTED
+from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NEVER, NOW, OVER, SAME_UNTIL, SORTED
 
 
 @part
@@ -308,25 +308,16 @@ def _exceeds(own, job, row, amount):
 
 
 @part
-def over_asked(own, job):
-    """Say whether what a job asks for would exceed a limit on TRES now, whichever nodes it got."""
-    limits = own.limits
-    for i in range(limits.first[job], limits.first[job + 1]):
-        row = limits.row[i]
-        if limits.late[row] and limits.kind[row] != DIFFERENT and _exceeds(own, job, row, limits.asked[i]):
-            return True
-    return False
-
-
-@part
 def over_chosen(own, job, n):
     """Say whether a job would exceed a limit on TRES with the nodes in ``chosen``: Slurm looks once it chose.
 
-    Where there are none (n = 0), it counts what the job asks for, and all its nodes as new: a limit stands above them.
+    Where there are none (n = 0), or for a later start, it counts what the job asks for, and all its nodes as new.
+    ``OVER`` is then the first limit that it would exceed.
     """
     work, jobs, limits = own.work, own.jobs, own.limits
     for i in range(limits.first[job], limits.first[job + 1]):
         row, different = limits.row[i], 0
+        work.now[OVER] = row
         if limits.kind[row] == DIFFERENT:
             if n == 0:
                 different = jobs.least[job]

@@ -22,7 +22,6 @@ from procure.site.order import (
     has_begun,
     held,
     note_eligible,
-    over_asked,
     over_chosen,
     sort_queue,
     unlicensed,
@@ -31,10 +30,11 @@ from procure.site.place import find_now
 from procure.site.preempt import preempt, preemptors_first
 from procure.site.room import join, note_limit, note_parts, when_room
 from procure.site.sets import count
-from procure.site.slices import clear_slices, promise, rounded
+from procure.site.slices import clash, clear_slices, promise, rounded
 from procure.site.work import (
     BY_PREEMPTION,
     LAST_BACKFILL,
+    LATER,
     MOMENT,
     N_CHANGES,
     N_QUEUE,
@@ -43,6 +43,7 @@ from procure.site.work import (
     N_TRIED,
     NEVER,
     NOW,
+    OVER,
     SAME_UNTIL,
     SEEN_CHANGES,
     SORTED,
@@ -214,7 +215,7 @@ def _sees_the_same(own, n):
     work, same = own.work, own.work.now[SEEN_CHANGES] == own.work.now[N_CHANGES] and own.work.now[N_TRIED] == n
     for i in range(n):
         job = work.other_queue[i]
-        what = 8 * int(over_asked(own, job)) + 4 * int(barred(own, job)) + 2 * int(unlicensed(own, job))
+        what = 8 * int(over_chosen(own, job, 0)) + 4 * int(barred(own, job)) + 2 * int(unlicensed(own, job))
         what += 16 * job + int(_may_overtake(own, job))
         same = same and work.tried[i] == what
         work.tried[i] = what
@@ -250,6 +251,8 @@ def _clear(own):
         work.association_count[i] = 0
     for i in range(work.array_reserved.size):
         work.array_reserved[i] = 0
+    for i in range(work.qos_until.size):
+        work.qos_until[i] = 0
 
 
 @part
@@ -323,6 +326,35 @@ def _n_lost(own, job, start, n):
 
 
 @part
+def _since(own, job):
+    """Return when a job may start at the earliest in this pass, as its QOS allow (assoc_limit_stop)."""
+    work, limits, since = own.work, own.limits, own.work.now[NOW]
+    for i in range(limits.first[job] if own.rules.limit_stops else limits.first[job + 1], limits.first[job + 1]):
+        if limits.of_qos[limits.row[i]] >= 0:
+            since = max(since, work.qos_until[limits.of_qos[limits.row[i]]])
+    return since
+
+
+@part
+def _when_limits_allow(own, job, n):
+    """Return when nodes are promised to a job that only a limit keeps from starting, and how many: assoc_limit_stop.
+
+    Slurm guesses the next moment at which promises change for the better, or 500 s; no job of a QOS whose limit it is
+    starts before.
+    """
+    work, now = own.work, own.work.now[NOW]
+    start, qos = work.now[LATER] if work.now[LATER] else now + 500, own.limits.of_qos[work.now[OVER]]
+    work.now[SAME_UNTIL] = -NEVER
+    if qos >= 0:
+        work.qos_until[qos] = max(work.qos_until[qos], start)
+    if start > now + own.rules.bf_window:
+        return start, 0
+    if clash(own, rounded(own, start), rounded(own, start + own.jobs.limit[job]), now, now, n) >= 0:
+        return earliest(own, job, False, start)
+    return start, n
+
+
+@part
 def backfill(own):
     """In order, give every job the earliest start that breaks no promise to one before it."""
     work, jobs, rules = own.work, own.jobs, own.rules
@@ -351,16 +383,18 @@ def backfill(own):
             continue
         only_now = _may_overtake(own, job)
         tried += 1
-        start, n = earliest(own, job, only_now)
+        start, n = earliest(own, job, only_now, _since(own, job))
         if n == 0:
             continue
         _note_whole(own, job, n)
         preempts = start <= now and work.now[BY_PREEMPTION] != 0
-        if preempts and over_asked(own, job):
+        if preempts and over_chosen(own, job, 0):
             continue
-        if start <= now and not preempts:
-            if over_chosen(own, job, n):
+        if start <= now and not preempts and over_chosen(own, job, n):
+            start, n = _when_limits_allow(own, job, n) if rules.limit_stops and not only_now else (start, 0)
+            if n == 0:
                 continue
+        if start <= now and not preempts:
             spare -= n
             begin(own, job, n)
             if jobs.whole[job] == WHOLE:
@@ -370,7 +404,7 @@ def backfill(own):
             if 0 < rules.bf_max_start <= n_begun:
                 break
             continue
-        reserves = not only_now and (rules.limit_stops or not over_asked(own, job))
+        reserves = not only_now and (rules.limit_stops or not over_chosen(own, job, 0))
         if rules.bf_partition_reserves and reserves:
             reserves = work.partition_reserved[partition] < rules.bf_partition_reserves
             work.partition_reserved[partition] += int(reserves)

@@ -184,15 +184,17 @@ class Work(NamedTuple):
     n_held: np.ndarray  # int64[n_jobs], places of `on` that each running job has
     chosen_units: np.ndarray  # int64[n_nodes], tasks on each node in `chosen`
     as_row: np.ndarray  # int64[n_jobs], row as which each job runs or ran; its own before
-    now: np.ndarray  # int64[38], see the constants
+    qos_until: np.ndarray  # int64[n_qos], s before which backfill starts no job of a QOS in this pass
+    now: np.ndarray  # int64[40], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
     NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM, USEFUL_UNTIL, N_VERSIONS,
-    SAME_UNTIL, SEEN_CHANGES, N_TRIED, LAST_SLICE, SPAN, IN_BACKFILL, MARKED_CHANGES,
-) = range(38)  # fmt: skip
+    SAME_UNTIL, SEEN_CHANGES, N_TRIED, LAST_SLICE, SPAN, IN_BACKFILL, OVER, LATER,
+    MARKED_CHANGES,
+) = range(40)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -426,7 +428,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(len(jobs.preempts)),
         ints(n_jobs), ints(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), none(n_jobs),
         ints(n_places), ints(n_jobs), ints(n_nodes), np.arange(len(layout.refused)),
-        now,
+        ints(int(layout.limits.of_qos.max(initial=-1)) + 1), now,
     )  # fmt: skip
     leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)[1]
     changes = np.unique(layout.closed[layout.closed[:, 3] < 0, :2])
