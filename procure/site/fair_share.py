@@ -148,6 +148,21 @@ def _path(row: int, parent: np.ndarray) -> list[int]:
     return path
 
 
+def decay_table(site: Site) -> np.ndarray:
+    """Return what is left of usage after 0 … PriorityCalcPeriod seconds, by Slurm's own 1 − 0.693 / half-life."""
+    half_life = site.priority.decay_half_life
+    factor = 1 - 0.693 / half_life if half_life else 1.0
+    return np.array([factor**second for second in range(site.priority.calc_period + 1)])
+
+
+def cpu_weight(site: Site, n_cpus: int) -> float:
+    """Return the priority that one CPU more gives a job; the relative size is not followed."""
+    rules = site.priority
+    if rules.type == "basic" or "small_relative_to_time" in rules.flags:
+        return 0.0
+    return (-rules.weight_job_size if rules.favor_small else rules.weight_job_size) / (2 * n_cpus)
+
+
 def base_priority(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarray) -> np.ndarray:
     """Return each job's priority without age and fair share: size, partition, QOS, association, TRES, less nice.
 

@@ -10,7 +10,7 @@ import numpy as np
 from procure.simulator.tasks import enough
 from procure.site.arrays import WHOLE, Layout
 from procure.site.closed import DOWN
-from procure.site.fair_share import STARTED
+from procure.site.fair_share import STARTED, cpu_weight, decay_table
 from procure.site.model import Site
 
 WORD = 62
@@ -250,21 +250,6 @@ def words(masks: np.ndarray) -> np.ndarray:
     for node in range(n_nodes):
         packed[:, node // WORD] |= masks[:, node].astype(np.int64) << (node % WORD)
     return packed
-
-
-def decay_table(site: Site) -> np.ndarray:
-    """Return what is left of usage after 0 … PriorityCalcPeriod seconds, by Slurm's own 1 − 0.693 / half-life."""
-    half_life = site.priority.decay_half_life
-    factor = 1 - 0.693 / half_life if half_life else 1.0
-    return np.array([factor**second for second in range(site.priority.calc_period + 1)])
-
-
-def cpu_weight(site: Site, n_cpus: int) -> float:
-    """Return the priority that one CPU more gives a job; the relative size is not followed."""
-    rules = site.priority
-    if rules.type == "basic" or "small_relative_to_time" in rules.flags:
-        return 0.0
-    return (-rules.weight_job_size if rules.favor_small else rules.weight_job_size) / (2 * n_cpus)
 
 
 def rules_of(site: Site, layout: Layout, began: int) -> Rules:
