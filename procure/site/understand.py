@@ -331,7 +331,11 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
     # topology.yaml stands above the plugin (topology.yaml(5)).
     plugin = get("topologyplugin", "").removeprefix("topology/")
     if found.topology[0].endswith(".yaml"):
-        plugin = "block" if re.search(r"(?m)^\s*block:", found.topology[1]) else "tree"
+        each = re.split(r"(?m)^-\s*topology:", found.topology[1])
+        default = next(
+            (one for one in each if re.search(r"cluster_default:\s*(?i:true|yes)", one)), each[min(len(each) - 1, 1)]
+        )
+        plugin = "block" if re.search(r"(?m)^\s*block:", default) else "tree"
     values["topology"] = plugin if plugin in ("tree", "block") and found.network else "none"
     threads = any(node.get("threadspercore", "1") != "1" for node in found.nodes)
     of, network = "SelectTypeParameters", words(get("topologyparam", ""))

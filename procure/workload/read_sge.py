@@ -10,6 +10,7 @@ from procure.workload.ledger import Rows, clock, duration
 _FEWEST = 43  # of version 6.1; later ones have more at the end
 _PE_TASK = re.compile(r"\d+\.[A-Za-z]\S*")
 _GPUS = re.compile(r"-l\s+(?:\S*,)?(?:\w*gpus?(?:_cards?)?|gpu\.c|cuda|coproc_\w+)=(\d+)", re.I)
+_MODEL = re.compile(r"-l\s+(?:\S*,)?gpu_?(?:type|model)=([A-Za-z][\w.-]*)", re.I)
 _KNOWN = re.compile(r"[hs]_\w+|\w*mem\w*|arch|h|hostname|q|qname|excl\w*|.*(?:gpu|cuda|coproc).*", re.IGNORECASE)
 """Resources of -l that are read, said elsewhere, or are no amount of a node."""
 _WHOLE = re.compile(r"-l\s+(?:\S*,)?excl(?:usive)?=(?:true|1)\b", re.IGNORECASE)
@@ -65,7 +66,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         return
     options = ":".join(fields[39:])  # may hold colons, too (-l h_rt=1:00:00)
     slots, task = max(int(fields[34]), 1), fields[35]
-    gpus = _GPUS.search(options)
+    gpus, model = _GPUS.search(options), _MODEL.search(options)
     limit = re.search(r"\b[hs]_rt=(\d+(?::\d+(?![\d.]))*)", options)  # the next field is of decimals
     if slots > 1:
         found.note(_WITH_PE)
@@ -89,7 +90,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         State="COMPLETED" if fields[11] == fields[12] == "0" else "FAILED" if start else "CANCELLED",
         NNodes=1,
         NodeList=fields[1] if start else "",
-        ReqTRES=f"cpu={slots},node=1,gres/gpu={gpus[1] if gpus else 0}",
+        ReqTRES=f"cpu={slots},node=1,gres/gpu{f':{model[1]}' if gpus and model else ''}={gpus[1] if gpus else 0}",
         SubmitLine=f"qsub {'--ntasks=1 ' * (slots == 1)}{'--exclusive' * bool(_WHOLE.search(options))}",
     )
 
