@@ -125,6 +125,7 @@ FIGURES = "job_id user run_time requested_time n_nodes cpus_per_node mem_mb_per_
         ("lsf", '"EVENT_ADRSV_FINISH" "10.1" 1704186000\n' + LSF.replace('"rusage[ngpus_physical=2]"', '""')
          .replace(" 0 10", ' 0 10 "rusage[ngpus_physical=2.00]"'), [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),
         ("lsf", LSF.replace("physical=2", "physical=2.00/task"), [["41", "ann", 3600, 9000, 2, 8, 0, 16]]),
+        ("sge", SGE.replace("gpu=4", "gpu=4,gpu_type=V100"), [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
         ("sge", SGE.replace("gpu=4", "coproc_v100=4"), [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
         ("slurmdbd", SLURMDBD.replace("time_end,", "time_end,time_suspended,deleted,")
          .replace("4190200,", "4190200,600,0,").replace(",0,1704186100,", ",1704186600,1704190200,0,1,"),
@@ -267,10 +268,12 @@ def test_gpus_of_an_allocation_are_not_lost(tmp_path):
         f"8|{start}|||gpu:4|gpu:2",
         f"9|{start}|||gpu:8|PER_TASK:gpu:1",
         f"10|{start}||||PER_SOCKET:gpu:2",
+        f"11|{start}|cpu=8,node=2|cpu=8,node=2,gres/gpu=4,gres/gpu:v100=2,gres/gpu:p100=2||",
         header=header,
     )
-    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3, 2, 7, 2, 4, 1]
-    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", "", "3090", "1g.5gb", "", "", ""]
+    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3, 2, 7, 2, 4, 1, 2]
+    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", "", "3090", "1g.5gb", "", "", "", ""]
+    assert any(note.startswith("1 job got GPUs of several models") for note in found.notes)
     assert any("shard" in note for note in found.notes) and any("1 job asked for GPUs" in one for one in found.notes)
 
 
