@@ -273,7 +273,7 @@ def test_gpus_of_an_allocation_are_not_lost(tmp_path):
     )
     assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3, 2, 7, 2, 4, 1, 2]
     assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", "", "3090", "1g.5gb", "", "", "", ""]
-    assert any(note.startswith("1 job got GPUs of several models") for note in found.notes)
+    assert any(note.startswith("1 job with GPUs of several models") for note in found.notes)
     assert any("shard" in note for note in found.notes) and any("1 job asked for GPUs" in one for one in found.notes)
 
 

@@ -314,11 +314,11 @@ def _gpus(
             log.ledger.count(more, "got GPUs that their request does not name: what they got is taken")
         each, model = np.where(more, n, each), np.where(more, kind, model)
     told = log.text("ReqTRES").str.cat([log.text(name) for name in ("AllocTRES", "ReqGRES", "AllocGRES")], " ")
-    open_ = (model == "") & (each > 0)
-    models = told[open_].str.findall(r"\bgpu:([A-Za-z][\w.-]*)[=:]").map(set).str.len()
+    unnamed = (model == "") & (each > 0)
+    models = told[unnamed].str.findall(r"\bgpu:([A-Za-z][\w.-]*)[=:]").map(set).str.len()
     several = np.zeros(len(told), bool)
-    several[open_] = models > 1
-    log.ledger.count(several, "got GPUs of several models: which node has which is not told, and none is asked for")
+    several[unnamed] = models > 1
+    log.ledger.count(several, "with GPUs of several models: which node has which is not told, so any model will do")
     shares = told.str.contains(r"\b(?:shard|mps)\b").to_numpy(bool) & (each == 0)
     log.ledger.count(shares, "asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
     others = told[log.ledger.keep].str.findall(r"\bgres/(?!gpu\b|shard\b|mps\b)(\w+)").map(np.unique).explode().dropna()
