@@ -59,7 +59,7 @@ class NaiveSlurm:
         self.free = [list(column) for column in self.totals]
         self.n_on, self.billed = [0] * self.n_nodes, [0.0] * n_rows
         self.used = [0.0] * len(layout.limits.bound)
-        self.run_until = [0.0] * len(layout.limits.bound)
+        self.seconds_left = [0.0] * len(layout.limits.bound)
         self.spent = [0.0] * len(layout.limits.bound)
         self.amount = [float(amount) for amount in layout.limits.amount]
         self.usage = layout.tree.usage.tolist()
@@ -72,7 +72,8 @@ class NaiveSlurm:
         self.preempted_at: list[int | None] = [None] * n_rows
         self.ending: list[int] = []
         self.ended_by = [""] * self.n_jobs
-        self.more_cpus = [0] * n_rows
+        self.more_cpus = [0.0] * n_rows
+        self.kept_by_limit: dict[tuple, bool] = {}
         self.restarts, self.lost = [0] * self.n_jobs, [0] * self.n_jobs
         self.until = [-1] * n_rows
         self.grace_end: dict[int, int] = {}
@@ -147,6 +148,12 @@ class NaiveSlurm:
                 self.waiting.append(row)
                 self.set_priority(row)
 
+    def note_size(self, job: int, nodes) -> None:
+        """priority_multifactor, Job Size Factor: once a job was tried, of the CPUs that it would get there."""
+        if nodes is not None and self.jobs["per_size"][job] and self.jobs["whole"][job] != ALL_MEMORY:
+            cpus = sum(self.taken(job, node)[0] for node in nodes)
+            self.more_cpus[job] = max(cpus - self.jobs["size"][job], 0.0)
+
     @property
     def clock(self) -> int:
         """The second in which the periodic work began."""
@@ -211,6 +218,8 @@ class NaiveSlurm:
                 self.ask(may_see)
         while self.n_submitted < self.n_jobs and self.jobs["submit"][self.n_submitted] * 1000 <= at:
             self.enter(self.n_submitted)
+            for row in self.rows[self.n_submitted]:  # a job that is submitted is tried as if nothing ran
+                self.note_size(row, self.choose(row, set(), [list(each) for each in self.totals], [0] * self.n_nodes))
             self.ask(may_see)
             self.n_submitted += 1
 
@@ -342,7 +351,7 @@ class NaiveSlurm:
         for i in range(limits.first[job], limits.first[job + 1]):
             row, amount = limits.row[i], self.amount[i]
             self.used[row] -= amount
-            self.run_until[row] -= amount * (self.start[job] + self.jobs["limit"][job])
+            self.seconds_left[row] -= amount * (self.jobs["limit"][job] - (self.charged[job] - self.start[job]))
 
     def taken(self, job: int, node: int):
         if self.jobs["whole"][job]:
@@ -367,6 +376,7 @@ class NaiveSlurm:
         for i in range(limits.first[job], limits.first[job + 1]):
             left = 1.0 if limits.lasting[limits.row[i]] else factor**delta
             self.spent[limits.row[i]] += delta * left * self.amount[i] / 60
+            self.seconds_left[limits.row[i]] -= delta * self.amount[i] if job in self.bound else 0
 
     def decay(self, at: int) -> None:
         """priority_multifactor: PriorityDecayHalfLife, PriorityCalcPeriod."""
@@ -439,13 +449,7 @@ class NaiveSlurm:
             age = min(max(self.now - self.accrues[job], 0) / rules.max_age, 1.0)
         share = self.fair_share[self.layout.tree.user_of[self.jobs["association"][job]]]
         value = rules.weight_age * age + rules.weight_fair_share * share + self.jobs["base"][job]
-        if "small_relative_to_time" not in rules.flags:
-            value += (
-                (-1 if rules.favor_small else 1)
-                * rules.weight_job_size
-                / (2 * sum(self.totals[0]))
-                * self.more_cpus[job]
-            )
+        value += self.jobs["per_size"][job] * self.more_cpus[job]
         least = self.priority[job] if "incr_only" in rules.flags else 1
         self.priority[job] = max(int(max(value, 1.0)), least)
 
@@ -577,17 +581,25 @@ class NaiveSlurm:
         return self.grace_end.get(job, 0) <= self.now
 
     # ------------------------------------------------------------------ hold-back
-    def held(self, job: int) -> bool:
-        return self.barred(job) or self.unlicensed(job)
+    def array_full(self, job: int) -> bool:
+        """sbatch, --array: "the number of simultaneously running tasks from this job array"."""
+        array = self.jobs["array"][job]
+        most = self.layout.jobs.array_limit[array] if array >= 0 else 0
+        return bool(most and self.array_running[array] >= most)
 
     def barred(self, job: int) -> bool:
         """acct_policy, before nodes are looked for: limits of jobs and what was used so far."""
-        array = self.jobs["array"][job]
-        if array >= 0:
-            most = self.layout.jobs.array_limit[array]
-            if most and self.array_running[array] >= most:
-                return True
         return self.exceeds(job, self.early(job, licenses=False), self.layout.limits.asked)
+
+    def record(self, job: int) -> tuple:
+        """Slurm has one record of the waiting tasks of an array."""
+        array = self.jobs["array"][job]
+        return ("array", array) if array >= 0 else ("job", self.job_of[job])
+
+    def note_barred(self, job: int) -> bool:
+        """squeue, REASON: that a limit keeps a job is known once it was tried."""
+        self.kept_by_limit[self.record(job)] = found = self.barred(job)
+        return found
 
     def unlicensed(self, job: int) -> bool:
         return self.exceeds(job, self.early(job, licenses=True), self.layout.limits.asked)
@@ -605,7 +617,10 @@ class NaiveSlurm:
         return self.exceeds(job, self.rows_of(job, late=True), self.layout.limits.asked)
 
     def exceeds(self, job: int, rows, amounts) -> bool:
-        """Say whether a job would exceed one of the limits on sums if it counted for so much."""
+        """Say whether a job would exceed one of the limits on sums if it counted for so much.
+
+        acct_policy: minutes count whole, and those left of running jobs as when priorities were last computed.
+        """
         limits = self.layout.limits
         limit = self.jobs["limit"][job]
         for i in rows:
@@ -613,13 +628,13 @@ class NaiveSlurm:
             if limits.kind[row] == DIFFERENT:
                 continue
             used = 0.0 if limits.kind[row] == ALONE else self.used[row]
-            minutes = (self.run_until[row] - used * self.now) / 60 + amount * limit / 60
+            minutes = math.floor(self.seconds_left[row] / 60 + 1e-6) + amount * limit / 60
             if limits.kind[row] == RUN_MINUTES:
                 value = minutes
             elif limits.kind[row] == MINUTES:
-                value = self.spent[row] + minutes
+                value = math.floor(self.spent[row]) + minutes
             elif limits.kind[row] == USED:
-                if self.spent[row] >= bound:
+                if math.floor(self.spent[row]) >= bound:
                     return True
                 continue
             else:
@@ -647,10 +662,14 @@ class NaiveSlurm:
         return closed
 
     def main(self, full: bool) -> None:
-        """sched_config, main scheduler: in order, and the first job of a partition that finds no nodes blocks it."""
+        """sched_config, main scheduler: in order, and the first job of a partition that finds no nodes blocks it.
+
+        slurm.conf, assoc_limit_stop: so does one that a limit keeps; of a limit on jobs only until that is its reason.
+        """
         rules = self.rules
         blocked_partitions, blocked_reservations = set(), set()
-        blocked_nodes: set[int] = set()
+        down = (DRAINED, DOWN)
+        blocked_nodes = {n for t, u, n, what in self.layout.closed.tolist() if what in down and t <= self.now < u}
         rejected, depth = None, 0
         in_partition: dict[int, int] = {}
         for job in self.queue():
@@ -658,6 +677,8 @@ class NaiveSlurm:
             if (array >= 0 and (array, partition) == rejected) or job not in self.waiting:
                 continue
             rejected = array, partition
+            if self.array_full(job):
+                continue
             if rules.partition_job_depth:
                 in_partition[partition] = in_partition.get(partition, 0) + 1
                 if in_partition[partition] > rules.partition_job_depth:
@@ -670,24 +691,34 @@ class NaiveSlurm:
                     continue
             elif partition in blocked_partitions:
                 continue
-            if self.held(job):
+            if self.kept_by_limit.get(self.record(job)) and self.note_barred(job):
                 continue
-            closed = self.closed_nodes(job, self.now, self.jobs["limit"][job]) | blocked_nodes
-            nodes = self.find(job, closed, [])
-            if self.over_chosen(job, nodes):
-                if rules.assoc_limit_stop:
-                    blocked_partitions.add(partition)
+            mine = {n for n in range(self.n_nodes) if self.layout.partition_nodes[partition, n]}
+            if len(mine - blocked_nodes) < self.jobs["least"][job]:
+                blocked_partitions.add(partition)
+                blocked_nodes |= mine
                 continue
-            if nodes is not None:
+            if self.unlicensed(job):
+                continue
+            nodes, closed, over = None, set(), self.note_barred(job)
+            if not over:
+                closed = self.closed_nodes(job, self.now, self.jobs["limit"][job]) | blocked_nodes
+                nodes = self.find(job, closed, [])
+                over = self.over_chosen(job, nodes)
+            if nodes is not None and not over:
                 self.begin(job, nodes)
                 rejected = None
                 continue
-            self.preempt(job, closed)
+            self.note_size(job, nodes)
+            if over and not rules.assoc_limit_stop:
+                continue
+            if not over:
+                self.preempt(job, closed)
             if reservation >= 0:
                 blocked_reservations.add(reservation)
             elif not self.may_overtake(job):
                 blocked_partitions.add(partition)
-                blocked_nodes |= {n for n in range(self.n_nodes) if self.layout.partition_nodes[partition, n]}
+                blocked_nodes |= mine
 
     def over_chosen(self, job: int, nodes) -> bool:
         """acct_policy: a limit on nodes counts different ones, when they have been chosen; all are new if none were.
@@ -709,9 +740,12 @@ class NaiveSlurm:
                     return True
         return False
 
-    def first_over(self, job: int, nodes) -> int:
+    def first_over(self, job: int, nodes, barred: bool) -> int:
         """Return the first limit that a job would exceed, QOS first."""
         limits = self.layout.limits
+        for i in self.early(job, licenses=False) if barred else ():
+            if self.exceeds(job, [i], limits.asked):
+                return limits.row[i]
         for i in self.rows_of(job, late=True):
             row = limits.row[i]
             of = [other for other in self.bound if row in limits.row[limits.first[other] : limits.first[other + 1]]]
@@ -741,7 +775,7 @@ class NaiveSlurm:
             array, partition = self.jobs["array"][job], self.jobs["partition"][job]
             if (array >= 0 and (array, partition) == rejected) or job not in self.waiting:
                 continue
-            if self.barred(job):
+            if self.array_full(job) or (not rules.assoc_limit_stop and self.note_barred(job)):
                 continue
             if array >= 0 and array_reserved.get(array, 0) >= rules.bf_max_job_array_resv:
                 continue
@@ -750,23 +784,24 @@ class NaiveSlurm:
                 continue
             only_now = self.may_overtake(job)
             tried += 1
-            qos = [self.layout.limits.of_qos[self.layout.limits.row[i]] for i in self.rows_of(job, late=True)]
+            rows = [*self.rows_of(job, late=True), *self.rows_of(job, late=False)]
+            qos = [self.layout.limits.of_qos[self.layout.limits.row[i]] for i in rows]
             since = max([self.now, *(until[each] for each in qos if each in until and rules.assoc_limit_stop)])
             found = self.earliest(job, space, only_now, since)
             if found is None:
                 continue
             start, nodes, now, closed = found
-            if self.jobs["whole"][job] == WHOLE:  # Slurm 22.05 counts their CPUs into the job's size from then on
-                self.more_cpus[job] = sum(self.totals[0][node] - self.jobs["cpus"][job] for node in nodes)
-            if closed is not None and self.over_chosen(job, None):
+            self.note_size(job, nodes)
+            barred = start <= self.now and self.note_barred(job)
+            if closed is not None and (barred or self.over_chosen(job, None)):
                 continue
             if closed is not None:
                 self.preempt(job, closed)
-            if now and self.over_chosen(job, nodes):
+            if now and (barred or self.over_chosen(job, nodes)):
                 if not rules.assoc_limit_stop or only_now:
                     continue
                 start, now = self.later or self.now + 500, False
-                if (row := self.layout.limits.of_qos[self.first_over(job, nodes)]) >= 0:
+                if (row := self.layout.limits.of_qos[self.first_over(job, nodes, barred)]) >= 0:
                     until[row] = max(until.get(row, 0), start)
                 if start > self.now + rules.bf_window:
                     continue
@@ -836,8 +871,10 @@ class NaiveSlurm:
             at, later = later, 0
             end = max(at, self.now) + limit
             closed = self.closed_nodes(job, at, limit)
+            partition = self.layout.partition_nodes[self.jobs["partition"][job]]
+            mine = {node for node in range(self.n_nodes) if partition[node]} - closed
             for i, (begin, until, promised) in enumerate(space):
-                if until > at and i + 1 < len(space) and not later and not (space[i + 1][2] >= promised):
+                if until > at and i + 1 < len(space) and not later and (promised - space[i + 1][2]) & mine:
                     later = until
                 if until <= at:
                     continue
@@ -921,6 +958,8 @@ class NaiveSlurm:
                     if first_end is None:
                         first_end = ends + window - (ends + self.began) % window
                     gone.append(last)
+                    if self.site.select.consume == "node":  # select/linear takes one after the other away
+                        break
                     if i < len(order) and self.until[order[i]] > first_end + window:
                         break
                 if i == len(order):
@@ -1104,7 +1143,7 @@ class NaiveSlurm:
         for i in range(limits.first[job], limits.first[job + 1]):
             row, amount = limits.row[i], self.amount[i]
             self.used[row] += amount
-            self.run_until[row] += amount * (self.now + self.jobs["limit"][job])
+            self.seconds_left[row] += amount * self.jobs["limit"][job]
         memory, cpus = len(nodes) * self.jobs["mem"][job], sum(self.taken(job, node)[0] for node in nodes)
         if self.jobs["whole"][job] == ALL_MEMORY:
             memory, cpus = sum(self.totals[1][node] for node in nodes), len(nodes) * self.jobs["cpus"][job]

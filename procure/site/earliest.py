@@ -220,7 +220,7 @@ def _when_group_leaves(own, job, closed, only_now, group):
                     free[what, node] += taken(own, last, node, what, work.units[own.node_first[last]])
                 n_on[node] -= 1
                 may_fit = may_fit or holds(own, job, node, free, n_on)
-            more = i < n_running and work.run_end[i] <= first_end + window
+            more = not own.rules.linear and i < n_running and work.run_end[i] <= first_end + window
         if first_end >= 0:
             window *= 2
             while i < n_running and work.run_end[i] > first_end + window:
@@ -241,6 +241,17 @@ def closed_from(own, job, at, end):
         closed[word] = 0
     add_closed(own, job, at, closed)
     close_promised(own, at, end, closed)
+
+
+@part
+def _note_mine(own, job, at):
+    """Set ``mine``: the nodes of a job's partition that are up, and not set aside for others if it starts at a time."""
+    mine, partition = own.work.mine, own.jobs.partition[job]
+    for word in range(mine.size):
+        mine[word] = 0
+    add_closed(own, job, at, mine)
+    for word in range(mine.size):
+        mine[word] = own.tables.partition_words[partition, word] & ~mine[word]
 
 
 @part
@@ -343,6 +354,7 @@ def earliest(own, job, only_now, since):
     now, later = work.now[NOW], since
     seeks_room = own.tables.plain[own.tables.shape[job]] and not own.rules.preempts
     counted = seeks_room and is_counted(own, job)
+    _note_mine(own, job, now)
     if counted:
         sure = not_before(own, job)
         if sure == NEVER or (sure > now and only_now):
@@ -352,6 +364,8 @@ def earliest(own, job, only_now, since):
     while True:
         at = later
         end = max(at, now) + limit
+        if own.closed.shape[0] > 0:
+            _note_mine(own, job, at)
         if at == now:
             _same_until(own, boundary_after(own, end) - limit)
         if seeks_room:

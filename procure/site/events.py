@@ -7,7 +7,7 @@ from procure.site.clocks import at_backfill, at_main, free_at, over_at
 from procure.site.limits import DIFFERENT
 from procure.site.needs import taken
 from procure.site.order import charge, count_nodes, decay, eligible, enqueue
-from procure.site.plan import backfill, main_pass
+from procure.site.plan import backfill, main_pass, note_size_if_empty
 from procure.site.preempt import end_at_once, n_in
 from procure.site.room import part_from
 from procure.site.work import (
@@ -69,7 +69,7 @@ def _unbind(own, job):
             count_nodes(own, job, row, -1)
             continue
         work.used[0, row] -= amount
-        work.used[1, row] -= amount * (work.begun[job] + own.jobs.limit[job])
+        work.used[1, row] -= amount * (own.jobs.limit[job] - (work.charged[job] - work.begun[job]))
 
 
 @part
@@ -148,6 +148,9 @@ def _take_in(own, at):
         work.now[N_SUBMITTED] += 1
         _ask(own, may_see)
         enqueue(own, job)
+        note_size_if_empty(own, job)
+        for row in range(own.tables.more[job], own.tables.more[job + 1]):
+            note_size_if_empty(own, row)
 
 
 @part

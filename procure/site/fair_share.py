@@ -155,12 +155,15 @@ def decay_table(site: Site) -> np.ndarray:
     return np.array([factor**second for second in range(site.priority.calc_period + 1)])
 
 
-def cpu_weight(site: Site, n_cpus: int) -> float:
-    """Return the priority that one CPU more gives a job; the relative size is not followed."""
-    rules = site.priority
-    if rules.type == "basic" or "small_relative_to_time" in rules.flags:
-        return 0.0
-    return (-rules.weight_job_size if rules.favor_small else rules.weight_job_size) / (2 * n_cpus)
+def job_size(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarray) -> dict[str, np.ndarray]:
+    """Return `Requests.size` and `Requests.per_size`: beyond what a job asks for it grows by what it would get."""
+    rules, cpus = known.site.priority, float(known.nodes["cpus"].sum())
+    none = np.zeros(len(amounts["cpu"]))
+    weight = 0.0 if rules.type == "basic" else float(rules.weight_job_size) * (-1 if rules.favor_small else 1)
+    if "small_relative_to_time" in rules.flags:
+        size = np.maximum(amounts["node"] * cpus / len(known.nodes), amounts["cpu"])
+        return {"size": size, "per_size": weight / cpus / np.maximum(limit // 60, 1)}
+    return {"size": amounts["cpu"], "per_size": none + weight / (2 * cpus)}
 
 
 def base_priority(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarray) -> np.ndarray:

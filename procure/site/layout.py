@@ -17,7 +17,7 @@ from procure.simulator.tasks import GUARDS, enough
 from procure.site.arrays import ALL_MEMORY, EACH_CPU, WHOLE, Layout, Nodes, Places, Requests
 from procure.site.closed import closed_nodes
 from procure.site.constraints import constraint_groups
-from procure.site.fair_share import base_priority, fair_tree, usage_before
+from procure.site.fair_share import base_priority, fair_tree, job_size, usage_before
 from procure.site.limits import exceeded, limit_rows, most_nodes
 from procure.site.model import Site
 from procure.site.names import Known
@@ -91,6 +91,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     most = np.array([most_nodes(site, each) for each in classes], np.int64)[class_of]
     spread = np.minimum(tasks.spread, np.minimum(most, np.array(held, np.int64)[known.partition_of]))
     tasks = tasks._replace(least=needed, want=np.maximum(np.minimum(tasks.want, spread), needed), spread=spread)
+    asked = amounts | {"cpu": (count * n_cpus).astype(float)}
     cpus = nodes["cpus"].to_numpy(np.int64).copy()
     cap, capped = _caps(known, cpus, whole)
     requests = Requests(
@@ -113,7 +114,8 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         lln=known.of_partition(lambda each: each.lln or site.select.lln),
         user=pd.factorize(np.array(known.user, object))[0].astype(np.int64),
         association=association_of,
-        base=base_priority(known, amounts | {"cpu": (count * n_cpus).astype(float)}, limit),
+        base=base_priority(known, asked, limit),
+        **job_size(known, asked, limit),
         billing=billing * factor - amounts["cpu"] * per_cpu - amounts["mem"] * per_mb,
         per_cpu=per_cpu,
         per_mb=per_mb,

@@ -9,6 +9,9 @@ from procure.site.limits import ALONE, DIFFERENT, LICENSE, MINUTES, RUN_MINUTES,
 from procure.site.needs import taken
 from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NEVER, NOW, OVER, SAME_UNTIL, SORTED
 
+ROUNDING = 1e-6
+"""min; sums of products of fractions are a little less than they should be."""
+
 
 @part
 def eligible(own, job):
@@ -56,6 +59,8 @@ def charge(own, job, until):
     for i in range(limits.first[job], limits.first[job + 1]):
         row = limits.row[i]
         work.used[2, row] += delta * (1.0 if limits.lasting[row] else left) * work.amount[i] / 60
+        if work.bound[job]:
+            work.used[1, row] -= delta * work.amount[i]
 
 
 @part
@@ -171,7 +176,7 @@ def set_priority(own, job):
         rules.weight_age * age
         + rules.weight_fair_share * share
         + jobs.base[job]
-        + rules.cpu_weight * work.more_cpus[job]
+        + jobs.per_size[job] * work.more_cpus[job]
     )
     least = work.priority[job] if rules.only_up else 1
     work.priority[job] = max(int(value), least, 1)
@@ -262,23 +267,45 @@ def _enqueue_row(own, job):
 
 
 @part
-def held(own, job):
-    """Say whether a limit that Slurm compares before it looks for nodes keeps a job: of jobs, licences, use so far."""
-    return barred(own, job) or unlicensed(own, job)
+def array_full(own, job):
+    """Say whether as many tasks of a job's array run as may (sbatch --array=…%k)."""
+    array = own.jobs.array[job]
+    return array >= 0 and 0 < own.jobs.array_limit[array] <= own.work.array_running[array]
 
 
 @part
 def barred(own, job):
-    """Say whether such a limit does but for licences; backfill counts jobs that lack these (bf_max_job_user, …)."""
-    work, jobs, limits = own.work, own.jobs, own.limits
-    array = jobs.array[job]
-    if array >= 0 and 0 < jobs.array_limit[array] <= work.array_running[array]:
-        return True
+    """Say whether a limit keeps a job that Slurm compares before it looks for nodes: of jobs, of use so far.
+
+    ``OVER`` is then that limit.
+    """
+    limits = own.limits
     for i in range(limits.first[job], limits.first[job + 1]):
         row = limits.row[i]
         if not limits.late[row] and limits.kind[row] != LICENSE and _exceeds(own, job, row, limits.asked[i]):
+            own.work.now[OVER] = row
             return True
     return False
+
+
+@part
+def known_as_barred(own, job):
+    """Say whether such a limit was the reason for which a job waits when it was last tried, or a task of its array."""
+    return own.work.barred[_record(own, job)] == 1
+
+
+@part
+def note_barred(own, job):
+    """Say whether such a limit keeps a job, and note it as the reason for which it waits."""
+    own.work.barred[_record(own, job)] = found = int(barred(own, job))
+    return found == 1
+
+
+@part
+def _record(own, job):
+    """Return the number of Slurm's record of a waiting job; the tasks of an array share one."""
+    array = own.jobs.array[job]
+    return own.work.begun.size + array if array >= 0 else own.tables.job[job]
 
 
 @part
@@ -294,16 +321,20 @@ def unlicensed(own, job):
 
 @part
 def _exceeds(own, job, row, amount):
-    """Say whether so much more of a job would exceed a limit."""
+    """Say whether so much more of a job would exceed a limit.
+
+    Minutes count whole, and those that running jobs have left as when priorities were last computed: Slurm's own
+    reckoning.
+    """
     work, jobs, limits = own.work, own.jobs, own.limits
     used = 0.0 if limits.kind[row] == ALONE else work.used[0, row]
     value = used + amount
     if limits.kind[row] == USED:
-        return work.used[2, row] >= limits.bound[row]
+        return math.floor(work.used[2, row]) >= limits.bound[row]
     if limits.kind[row] == RUN_MINUTES or limits.kind[row] == MINUTES:
-        value = (work.used[1, row] - used * work.now[NOW]) / 60 + amount * jobs.limit[job] / 60
+        value = math.floor(work.used[1, row] / 60 + ROUNDING) + amount * jobs.limit[job] / 60
         if limits.kind[row] == MINUTES:
-            value = work.used[2, row] + value
+            value += math.floor(work.used[2, row])
     return value > limits.bound[row]
 
 

@@ -16,17 +16,19 @@ from procure.site.earliest import (
 from procure.site.limits import DIFFERENT
 from procure.site.needs import taken
 from procure.site.order import (
+    array_full,
     barred,
     count_nodes,
     eligible,
     has_begun,
-    held,
+    known_as_barred,
+    note_barred,
     note_eligible,
     over_chosen,
     sort_queue,
     unlicensed,
 )
-from procure.site.place import find_now
+from procure.site.place import find, find_now
 from procure.site.preempt import preempt, preemptors_first
 from procure.site.room import join, note_limit, note_parts, when_room
 from procure.site.sets import count
@@ -84,7 +86,7 @@ def begin(own, job, n):
             count_nodes(own, job, row, 1)
             continue
         work.used[0, row] += amount
-        work.used[1, row] += amount * (now + jobs.limit[job])
+        work.used[1, row] += amount * jobs.limit[job]
     if jobs.array[job] >= 0:
         work.array_running[jobs.array[job]] += 1
     work.n_of_rank[jobs.rank[job]] += 1
@@ -132,15 +134,49 @@ def _list_eligible(own):
 
 
 @part
+def _block_what_is_down(own):
+    """Begin a pass of the main scheduler: nobody may use nodes that are drained or down; says whether some are."""
+    work, spans, now, found = own.work, own.closed, own.work.now[NOW], False
+    for word in range(work.blocked.size):
+        work.blocked[word] = 0
+    for i in range(spans.shape[0]):
+        if spans[i, 3] < 0 and spans[i, 0] <= now < spans[i, 1]:
+            work.blocked[spans[i, 2] // WORD] |= 1 << (spans[i, 2] % WORD)
+            found = True
+    return found
+
+
+@part
+def _block(own, partition):
+    """Let no job start in a partition, or on its nodes, in this pass any more."""
+    work = own.work
+    work.partition_blocked[partition] = 1
+    for word in range(work.blocked.size):
+        work.blocked[word] |= own.tables.partition_words[partition, word]
+
+
+@part
+def _n_open(own, partition):
+    """Count the nodes of a partition that jobs may use in this pass."""
+    found = 0
+    for word in range(own.work.blocked.size):
+        found += count(own.tables.partition_words[partition, word] & ~own.work.blocked[word])
+    return found
+
+
+@part
 def main_pass(own, full):
-    """In order, start each job that finds nodes; the first of a partition that finds none blocks the partition."""
+    """In order, start each job that finds nodes; the first of a partition that finds none blocks the partition.
+
+    So does, under assoc_limit_stop, one above a limit; of limits that are compared before nodes only once, until it is
+    known that they keep it.
+    """
     work, jobs, rules = own.work, own.jobs, own.rules
     for i in range(work.partition_blocked.size):
         work.partition_blocked[i] = work.partition_count[i] = 0
     for i in range(work.reservation_blocked.size):
         work.reservation_blocked[i] = 0
-    for word in range(work.blocked.size):
-        work.blocked[word] = 0
+    shut = _block_what_is_down(own)
     rejected_array, rejected_part, depth, n_begun = -1, -1, 0, work.now[N_STARTS]
     for i in range(_list_eligible(own)):
         job = work.other_queue[i]
@@ -148,6 +184,8 @@ def main_pass(own, full):
         if (array >= 0 and array == rejected_array and partition == rejected_part) or has_begun(own, job):
             continue
         rejected_array, rejected_part = array, partition
+        if array_full(own, job):
+            continue
         if rules.partition_depth:
             work.partition_count[partition] += 1
             if work.partition_count[partition] > rules.partition_depth:
@@ -160,28 +198,34 @@ def main_pass(own, full):
                 continue
         elif work.partition_blocked[partition]:
             continue
-        if held(own, job):
+        if known_as_barred(own, job) and note_barred(own, job):
             continue
-        for word in range(work.closed.size):
-            work.closed[word] = work.blocked[word]
-        add_closed(own, job, work.now[NOW], work.closed)
-        n = find_now(own, job, work.closed, -1)
-        if over_chosen(own, job, n):
-            if rules.limit_stops:
-                work.partition_blocked[partition] = 1
+        if shut and _n_open(own, partition) < jobs.least[job]:
+            _block(own, partition)
             continue
-        if n > 0:
+        if unlicensed(own, job):
+            continue
+        n, over = 0, note_barred(own, job)
+        if not over:
+            for word in range(work.closed.size):
+                work.closed[word] = work.blocked[word]
+            add_closed(own, job, work.now[NOW], work.closed)
+            n = find_now(own, job, work.closed, -1)
+            over = over_chosen(own, job, n)
+        if n > 0 and not over:
             begin(own, job, n)
             rejected_array = -1
             continue
-        if rules.preempts:
+        _note_size(own, job, n)
+        if over and not rules.limit_stops:
+            continue
+        if rules.preempts and not over:
             preempt(own, job, work.closed)
         if reservation >= 0:
             work.reservation_blocked[reservation] = 1
         elif not _may_overtake(own, job):
-            work.partition_blocked[partition] = 1
-            for word in range(work.blocked.size):
-                work.blocked[word] |= own.tables.partition_words[partition, word]
+            _block(own, partition)
+            shut = True
     if work.now[N_STARTS] > n_begun:
         _drop_begun(own)
 
@@ -216,7 +260,7 @@ def _sees_the_same(own, n):
     for i in range(n):
         job = work.other_queue[i]
         what = 8 * int(over_chosen(own, job, 0)) + 4 * int(barred(own, job)) + 2 * int(unlicensed(own, job))
-        what += 16 * job + int(_may_overtake(own, job))
+        what += 32 * job + 16 * int(array_full(own, job)) + int(_may_overtake(own, job))
         same = same and work.tried[i] == what
         work.tried[i] = what
     work.now[N_TRIED], work.now[SEEN_CHANGES] = n, work.now[N_CHANGES]
@@ -256,13 +300,35 @@ def _clear(own):
 
 
 @part
-def _note_whole(own, job, n):
-    """Let a job that takes its nodes whole be as large as those that are planned for it, as Slurm 22.05 does."""
-    if own.jobs.whole[job] == WHOLE and not own.jobs.flexible[job]:
-        cpus = 0
-        for k in range(n):
-            cpus += own.nodes.cpus[own.work.chosen[k]] - own.jobs.cpus[job]
-        own.work.more_cpus[job] = cpus
+def _note_size(own, job, n):
+    """Let a job be as large as what it would get of the nodes in ``chosen``: Slurm 22.05 does, once it has tried it."""
+    work, jobs, cpus = own.work, own.jobs, 0
+    if n == 0 or jobs.per_size[job] == 0 or jobs.whole[job] == ALL_MEMORY:
+        return
+    for k in range(n):
+        cpus += taken(own, job, work.chosen[k], 0, work.chosen_units[k] if jobs.flexible[job] else 1)
+    work.more_cpus[job] = max(cpus - jobs.size[job], 0.0)
+
+
+@part
+def note_size_if_empty(own, job):
+    """Let a job that is submitted be as large as what it would get if nothing ran: Slurm tries that at once.
+
+    Its first priority does not count it yet.
+    """
+    work = own.work
+    if own.jobs.per_size[job] == 0:
+        return
+    work.more_cpus[job] = max(own.tables.planned[job], 0.0)
+    if own.tables.planned[job] >= 0:
+        return
+    for node in range(work.n_on.size):
+        work.future_on[node] = 0
+        for what in range(work.free.shape[0]):
+            work.future[what, node] = own.nodes.totals[what, node]
+    for word in range(work.closed.size):
+        work.closed[word] = 0
+    _note_size(own, job, find(own, job, work.closed, work.future, work.future_on, -1))
 
 
 @part
@@ -297,7 +363,9 @@ def _matters(own, job):
         return NEVER
     if work.more_cpus[job] != own.tables.planned[job]:
         return NEVER
-    if held(own, job) or (is_counted(own, job) and not_before(own, job) > now):
+    if array_full(own, job) or barred(own, job) or unlicensed(own, job):
+        return 0
+    if is_counted(own, job) and not_before(own, job) > now:
         return 0
     closed_from(own, job, now, now + own.jobs.limit[job])
     if own.tables.alone[own.tables.shape[job]]:
@@ -374,7 +442,7 @@ def backfill(own):
         array, partition = jobs.array[job], jobs.partition[job]
         if array >= 0 and array == rejected_array and partition == rejected_part:
             continue
-        if has_begun(own, job) or barred(own, job):
+        if has_begun(own, job) or array_full(own, job) or (not rules.limit_stops and note_barred(own, job)):
             continue
         if array >= 0 and work.array_reserved[array] >= rules.bf_max_array:
             continue
@@ -386,11 +454,12 @@ def backfill(own):
         start, n = earliest(own, job, only_now, _since(own, job))
         if n == 0:
             continue
-        _note_whole(own, job, n)
+        _note_size(own, job, n)
         preempts = start <= now and work.now[BY_PREEMPTION] != 0
-        if preempts and over_chosen(own, job, 0):
+        over = start <= now and (note_barred(own, job) or over_chosen(own, job, 0 if preempts else n))
+        if preempts and over:
             continue
-        if start <= now and not preempts and over_chosen(own, job, n):
+        if over:
             start, n = _when_limits_allow(own, job, n) if rules.limit_stops and not only_now else (start, 0)
             if n == 0:
                 continue

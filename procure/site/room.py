@@ -311,7 +311,7 @@ def _when_room(own, job, closed, only_now):
 
 @part
 def _next_group(own, window, place, first_end):
-    """Find the next group of running jobs that are taken away together.
+    """Find the next group of running jobs that are taken away together; select/linear takes one after the other away.
 
     Returns
     -------
@@ -319,6 +319,8 @@ def _next_group(own, window, place, first_end):
         Its window, s, the place of the job with which it ends, and where the windows begin.
     """
     work = own.work
+    if own.rules.linear:
+        return 1, _next_open(own, place + int(window > 0), work.shut), 0
     if window == 0:
         ends = work.run_end[_next_open(own, 0, work.shut)]
         window, first_end = GROUPED, ends + GROUPED - (ends + own.rules.began) % GROUPED

@@ -74,21 +74,37 @@ def boundary_after(own, at):
 
 @part
 def next_loss(own, at):
-    """Return the place of the first slice that ends after a time and is followed by one that promises less; −1."""
+    """Return the place of the first slice that ends after a time and is followed by one that promises less; −1.
+
+    Less of the nodes in ``mine``: Slurm looks at those of the job's partition alone.
+    """
     work, n = own.work, own.work.n_slices[0]
     for i in range(slice_at(own, at), n):
-        if work.loses[i] and work.slice_begin[i + 1] > at:
+        if work.slice_begin[i + 1] > at and _opens_mine(own, i):
             return i
     return -1
 
 
 @part
+def _opens_mine(own, i):
+    """Say whether the slice behind one promises less of the nodes in ``mine``."""
+    work = own.work
+    if work.loses[i] == 0:
+        return False
+    row, following = work.slice_row[i], work.slice_row[i + 1]
+    for word in range(work.loses[i] - 1, work.mine.size):
+        if work.promised[row, word] & ~work.promised[following, word] & work.mine[word]:
+            return True
+    return False
+
+
+@part
 def last_loss(own, now, at):
-    """Return when the last slice up to a time begins that promises less than the one before it, else the moment."""
-    work, i = own.work, slice_at(own, at)
-    while i > 0 and not work.loses[i - 1]:
+    """Return when the last slice up to a time begins that opens some of ``mine``, else the moment."""
+    i = slice_at(own, at)
+    while i > 0 and not _opens_mine(own, i - 1):
         i -= 1
-    return work.slice_begin[i] if i > 0 else now
+    return own.work.slice_begin[i] if i > 0 else now
 
 
 @part

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from procure.simulator.tasks import enough
-from procure.site.arrays import WHOLE, Layout
+from procure.site.arrays import ALL_MEMORY, WHOLE, Layout
 from procure.site.closed import DOWN
-from procure.site.fair_share import STARTED, cpu_weight, decay_table
+from procure.site.fair_share import STARTED, decay_table
 from procure.site.model import Site
 
 WORD = 62
@@ -62,7 +62,6 @@ class Rules(NamedTuple):
     basic: int
     weight_age: float
     weight_fair_share: float
-    cpu_weight: float  # priority of one CPU more
     max_age: int
     calc_period: int
     min_interval: int  # s from one pass of the main scheduler to one that the end of a job brings
@@ -100,7 +99,7 @@ class Work(NamedTuple):
     by_start: np.ndarray  # int64[n_jobs], running jobs in the order of their starts
     starts: np.ndarray  # int64[n_jobs], jobs that are to start at this moment
     priority: np.ndarray  # int64[n_jobs]
-    more_cpus: np.ndarray  # int64[n_jobs], of nodes that backfill has planned for a job that takes them whole
+    more_cpus: np.ndarray  # float64[n_jobs], what a job would get where it was last tried, beyond `Requests.size`
     accrues: np.ndarray  # int64[n_jobs], s from which age counts; −1 = not yet
     begun: np.ndarray  # int64[n_jobs], s; −1 = not yet
     ended: np.ndarray  # int64[n_jobs], s; −1 = not yet
@@ -109,7 +108,7 @@ class Work(NamedTuple):
     charged: np.ndarray  # int64[n_jobs], s until which usage was added
     billed: np.ndarray  # float64[n_jobs], usage of each second
     on: np.ndarray  # int64[sum of n_nodes], nodes of each job
-    used: np.ndarray  # float64[3, n_rows], of each limit: sum, sum times end of limit, minutes so far
+    used: np.ndarray  # float64[3, n_rows], of each limit: sum, sum times seconds left, minutes so far
     amount: np.ndarray  # float64[…], as `LimitRows.amount`; of CPUs of whole nodes those that were chosen
     jobs_on: np.ndarray  # int64[n_limits, n_nodes], jobs on each node that each limit on different nodes counts
     weight: np.ndarray  # int64[n_nodes], what nodes weigh for the job whose nodes are picked
@@ -153,6 +152,7 @@ class Work(NamedTuple):
     in_choice: np.ndarray  # int64[n_words]
     of_groups: np.ndarray  # int64[n_words], scratch: nodes of all groups that a constraint counts
     shut: np.ndarray  # int64[n_words], scratch: nodes that a job may not use
+    mine: np.ndarray  # int64[n_words], scratch: nodes of a job's partition that are up and not set aside for others
     first_on: np.ndarray  # int64[n_nodes], place in `on` of what leaves first of those on each node; −1 = none
     idle: np.ndarray  # int64[n_words], nodes on which nothing runs
     part_word: np.ndarray  # int64[sum of n_nodes], word of each part of the set of nodes of each job
@@ -184,6 +184,7 @@ class Work(NamedTuple):
     n_held: np.ndarray  # int64[n_jobs], places of `on` that each running job has
     chosen_units: np.ndarray  # int64[n_nodes], tasks on each node in `chosen`
     as_row: np.ndarray  # int64[n_jobs], row as which each job runs or ran; its own before
+    barred: np.ndarray  # int64[n_jobs + n_arrays], 1 = a limit that is compared before nodes is why a job waits
     qos_until: np.ndarray  # int64[n_qos], s before which backfill starts no job of a QOS in this pass
     now: np.ndarray  # int64[40], see the constants
 
@@ -214,7 +215,7 @@ class Tables(NamedTuple):
     holding: np.ndarray  # int64[n_kinds, n_words], nodes that hold a job of the kind when they are empty
     kind: np.ndarray  # int64[n_jobs]
     alone: np.ndarray  # bool[n_shapes], it takes its nodes whole, and so does every job that may come onto one of them
-    planned: np.ndarray  # int64[n_jobs], `Work.more_cpus` of a job once it is planned, −1 = it depends on its nodes
+    planned: np.ndarray  # float64[n_jobs], `Work.more_cpus` of a job once it is planned, −1 = it depends on its nodes
     plain: np.ndarray  # int64[n_shapes], 1 = all its nodes are of one group
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
@@ -263,7 +264,7 @@ def rules_of(site: Site, layout: Layout, began: int) -> Rules:
         s.bf_max_job_start, s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_assoc, s.bf_max_job_user_part,
         s.bf_max_job_array_resv, s.bf_min_age_reserve, s.bf_min_prio_reserve, s.bf_job_part_count_reserve,
         int(p.type == "basic"), float(p.weight_age), float(p.weight_fair_share),
-        cpu_weight(site, int(layout.nodes.cpus.sum())), p.max_age, p.calc_period,
+        p.max_age, p.calc_period,
         math.ceil(s.sched_min_interval - 1e-3), n_leaves if n_leaves > 1 else 0, int(layout.jobs.preempts.any()),
         int(e.youngest_first), int(e.strict_order), e.reorder_count, e.patience,
         e.requeue_delay, math.floor(clock), began % 86_400,
@@ -293,14 +294,16 @@ def _alone(holding: np.ndarray, whole: np.ndarray, layout: Layout, of_shape: np.
     return whole & ~(holding & shared).any(axis=1)
 
 
-def _planned(site: Site, layout: Layout, holding: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    """Return how many CPUs more a job has once nodes are planned for it: `Tables.planned`."""
-    jobs, cpus = layout.jobs, layout.nodes.cpus
-    grows = (jobs.whole == WHOLE) & (jobs.flexible == 0) & (cpu_weight(site, int(cpus.sum())) != 0)
+def _planned(layout: Layout, holding: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    """Return how many CPUs more a job has once it is tried: `Tables.planned`."""
+    jobs, cpus, core = layout.jobs, layout.nodes.cpus, layout.nodes.core
+    whole, tasks = jobs.whole == WHOLE, jobs.flexible != 0
     most = np.where(holding, cpus, 0).max(axis=1)[shape]
     least = np.where(holding, cpus, np.iinfo(np.int64).max).min(axis=1)[shape]
-    more = np.where(most == least, jobs.n_nodes * (most - jobs.cpus), -1)
-    return np.where(grows & (most > 0), more, 0).astype(np.int64)
+    by_node = np.where(most == least, np.maximum(jobs.n_nodes * most - jobs.size, 0), -1.0)
+    rounded = (tasks & (core.max() > 1)) | (len(np.unique(core)) > 1)
+    more = np.where(whole, np.where(tasks, -1.0, by_node), np.where(rounded, -1.0, 0.0))
+    return np.where((jobs.per_size == 0) | (jobs.whole == ALL_MEMORY) | (most == 0), 0.0, more)
 
 
 def _failures(layout: Layout) -> np.ndarray:
@@ -391,7 +394,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
         ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
-        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
+        ints(n_jobs), ints(n_jobs), ints(n_jobs), np.zeros(n_jobs),
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), np.zeros(n_jobs),
         ints(n_places),
         np.zeros((3, n_rows)), layout.limits.amount.copy(), ints(int((layout.limits.place >= 0).sum()), n_nodes),
@@ -404,7 +407,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_slices, n_words), none(n_slices), ints(1), ints(n_shapes), ints(n_shapes), ints(n_shapes), ints(1),
         ints(n_jobs), ints(n_nodes), ints(n_nodes),
         ints(n_nodes), ints(n_nodes + 1), ints(n_nodes), ints(n_nodes + 1),
-        ints(n_nodes), ints(n_nodes), ints(n_words), ints(n_words), ints(n_words), none(n_nodes),
+        ints(n_nodes), ints(n_nodes), ints(n_words), ints(n_words), ints(n_words), ints(n_words), none(n_nodes),
         words(np.ones((1, n_nodes), bool))[0], ints(n_places), ints(n_places), ints(n_jobs),
         ints(N_MARKS, n_words), ints(N_MARKS + 1, n_words), ints(n_words),
         none(n_places), ints(n_nodes),
@@ -413,7 +416,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(len(jobs.preempts)),
         ints(n_jobs), ints(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), none(n_jobs),
         ints(n_places), ints(n_jobs), ints(n_nodes), np.arange(len(layout.refused)),
-        ints(int(layout.limits.of_qos.max(initial=-1)) + 1), now,
+        ints(n_jobs + n_arrays), ints(int(layout.limits.of_qos.max(initial=-1)) + 1), now,
     )  # fmt: skip
     leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)[1]
     changes = np.unique(layout.closed[layout.closed[:, 3] < 0, :2])
@@ -423,7 +426,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         resv_ends, words(layout.places.reach),
         _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes),
         words(holding[of_kind]), kind.reshape(-1).astype(np.int64)[shape],
-        _alone(holding, jobs.whole[of_shape] != 0, layout, of_shape), _planned(site, layout, holding, shape), plain,
+        _alone(holding, jobs.whole[of_shape] != 0, layout, of_shape), _planned(layout, holding, shape), plain,
         decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), round(latency.job_end * 1000),
         _reports(site, n_jobs), layout.job, *_turns(layout),
     )  # fmt: skip
