@@ -64,6 +64,7 @@ class Requests(NamedTuple):
     base: np.ndarray  # float64[n_jobs], priority without age and fair share
     size: np.ndarray  # float64[n_jobs], CPUs that the size of the job counts in `base`
     per_size: np.ndarray  # float64[n_jobs], priority of each CPU beyond these
+    grows: np.ndarray  # int64[n_jobs], 1 = it may get more CPUs than it asks for, and priority or a limit counts them
     billing: np.ndarray  # float64[n_jobs], what counts as usage each second beside the CPUs and memory that it holds
     per_cpu: np.ndarray  # float64[n_jobs], what each CPU counts for
     per_mb: np.ndarray  # float64[n_jobs], likewise

@@ -68,7 +68,8 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     n_cpus = np.where(flexible, n_cpus, -(-of_tasks // per_core) * per_core)
     n_asked = -(-count * np.where(flexible, of_tasks, n_cpus) // per_core) * per_core
     widest = core.max() if len(np.unique(core)) > 1 else 1  # the most that it may come to; `over_chosen` counts anew
-    n_held = n_asked if widest == 1 else count * n_cpus * np.where(own_cores > 0, widest, 1)
+    n_held = count * np.where(flexible, -(-of_tasks // per_core) * per_core, n_cpus)
+    n_held = n_held if widest == 1 else count * n_cpus * np.where(own_cores > 0, widest, 1)
     n_held = np.where(whole, least * known.of_whole_nodes("cpus"), n_held + count * (-n_cpus % widest))
     amounts = {
         "jobs": np.ones(len(jobs)), "cpu": n_held.astype(float),
@@ -92,6 +93,10 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     spread = np.minimum(tasks.spread, np.minimum(most, np.array(held, np.int64)[known.partition_of]))
     tasks = tasks._replace(least=needed, want=np.maximum(np.minimum(tasks.want, spread), needed), spread=spread)
     asked = amounts | {"cpu": (count * n_cpus).astype(float)}
+    grown = job_size(known, asked, limit)
+    differs = np.bincount(np.repeat(np.arange(len(limit)), np.diff(rows.first)), rows.asked != rows.amount, len(limit))
+    grows = (whole & ~all_memory) | ((flexible | (len(np.unique(core)) > 1)) & (core.max() > 1))
+    grows = grows & ~all_memory & ((grown["per_size"] != 0) | (differs > 0))
     cpus = nodes["cpus"].to_numpy(np.int64).copy()
     cap, capped = _caps(known, cpus, whole)
     requests = Requests(
@@ -115,10 +120,11 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         user=pd.factorize(np.array(known.user, object))[0].astype(np.int64),
         association=association_of,
         base=base_priority(known, asked, limit),
-        **job_size(known, asked, limit),
+        **grown,
         billing=billing * factor - amounts["cpu"] * per_cpu - amounts["mem"] * per_mb,
         per_cpu=per_cpu,
         per_mb=per_mb,
+        grows=grows.astype(np.int64),
         place=place_of,
         reservation=known.reservation(),
         **known.arrays(),

@@ -42,6 +42,7 @@ class LimitRows(NamedTuple):
     first: np.ndarray  # int64[n_jobs + 1]
     row: np.ndarray  # int64[…], rows of job j: row[first[j]:first[j + 1]]
     amount: np.ndarray  # float64[…], what the job adds to each
+    binds: np.ndarray  # bool[…], the row keeps the job; else the job only counts: what comes before sets that bound
     asked: np.ndarray  # float64[…], what it counts for until nodes are chosen: CPUs that it asks for, not whole nodes
     of_qos: np.ndarray  # int64[n_rows], number of the QOS whose limit for all its jobs each row is; −1 = of none
     nodes_of: np.ndarray  # int64[n_jobs], `place` of the first of its rows that limits different nodes; −1 = none
@@ -104,47 +105,49 @@ def limit_rows(
     """
     rows = _Rows()
     of_class = [_rows_of(site, names, rows) for names in classes]
-    row, amount, before, first = [], [], [], [0]
+    row, amount, before, binds, first = [], [], [], [], [0]
     for job, number in enumerate(class_of):
-        for each, what in of_class[number]:
+        for each, what, keeps in of_class[number]:
             adds = amounts[what][job] if what in amounts else 0.0
             at_first = asked[what][job] if what in asked else adds
             if adds > 0 and (rows.kind[each] != ALONE or adds != at_first):
                 row.append(each)
+                binds.append(keeps)
                 amount.append(adds)
                 before.append(at_first)
         for name, n in licenses[job].items():
             row.append(rows.row(("license", name), LICENSE, "license", site.licenses.get(name, 0)))
+            binds.append(True)
             amount.append(float(n))
             before.append(float(n))
         first.append(len(row))
     kind = np.array(rows.kind, np.int64)
     place = np.where(kind == DIFFERENT, np.cumsum(kind == DIFFERENT) - 1, -1)
-    found = [place[row[begin:end]] for begin, end in pairwise(first)]
+    found = [place[[r for r, b in zip(row[i:j], binds[i:j], strict=True) if b]] for i, j in pairwise(first)]
     return LimitRows(
         np.array(rows.bound, np.float64), kind, place.astype(np.int64), np.array(rows.late, bool),
         np.array(rows.lasting, bool),
         np.array(first, np.int64),
-        np.array(row, np.int64), np.array(amount, np.float64), np.array(before, np.float64),
+        np.array(row, np.int64), np.array(amount, np.float64), np.array(binds, bool), np.array(before, np.float64),
         np.array(rows.of_qos, np.int64),
         np.array([next((n for n in each if n >= 0), -1) for each in found], np.int64),
     )  # fmt: skip
 
 
-def _rows_of(site: Site, names: tuple[str, ...], rows: _Rows) -> list[tuple[int, str]]:
-    """Return the rows that bind the jobs of a class, and the amount that each sums."""
+def _rows_of(site: Site, names: tuple[str, ...], rows: _Rows) -> list[tuple[int, str, bool]]:
+    """Return the rows in which the jobs of a class count, the amount that each sums, and whether it binds them."""
     if not {"limits", "safe", "all"} & set(site.enforce):
         return []
     part_qos, qos, account, user, *partition = names
-    found: list[tuple[int, str]] = []
+    found: list[tuple[int, str, bool]] = []
     taken: set[tuple[Any, ...]] = set()  # amounts that a QOS bounds, so that what comes after it does not
     seen: set[tuple[Any, ...]] = set()
 
     def bind(scope: tuple[Any, ...], kind: int, what: str, bound: float | None, key: tuple[Any, ...]) -> None:
         seen.update([key] if bound is not None else [])
-        if bound is not None and key not in taken:
+        if bound is not None:
             kind = USED if kind == MINUTES and not {"safe", "all"} & set(site.enforce) else kind
-            found.append((rows.row(scope, kind, what, bound, scope in lasting), what))
+            found.append((rows.row(scope, kind, what, bound, scope in lasting), what, key not in taken))
 
     lasting = {("qos", each.name) for each in site.qos if "nodecay" in {flag.lower() for flag in each.flags}}
 
@@ -168,7 +171,7 @@ def _rows_of(site: Site, names: tuple[str, ...], rows: _Rows) -> list[tuple[int,
                 bind(own, SUM, JOBS, above.limits.max_jobs, ("user", SUM, JOBS))
     alone = (each.limits.max_tres_per_job.get("cpu") for each in _in_order(site, names) if each)
     for bound in [each for each in alone if each is not None][:1]:
-        found.append((rows.row(("job", bound), ALONE, "cpu", bound), "cpu"))
+        found.append((rows.row(("job", bound), ALONE, "cpu", bound), "cpu", True))
     return found
 
 

@@ -176,7 +176,7 @@ def set_priority(own, job):
         rules.weight_age * age
         + rules.weight_fair_share * share
         + jobs.base[job]
-        + jobs.per_size[job] * work.more_cpus[job]
+        + jobs.per_size[job] * max(work.would_get[job] - jobs.size[job], 0.0)
     )
     least = work.priority[job] if rules.only_up else 1
     work.priority[job] = max(int(value), least, 1)
@@ -282,7 +282,8 @@ def barred(own, job):
     limits = own.limits
     for i in range(limits.first[job], limits.first[job + 1]):
         row = limits.row[i]
-        if not limits.late[row] and limits.kind[row] != LICENSE and _exceeds(own, job, row, limits.asked[i]):
+        early = limits.binds[i] and not limits.late[row] and limits.kind[row] != LICENSE
+        if early and _exceeds(own, job, row, limits.asked[i]):
             own.work.now[OVER] = row
             return True
     return False
@@ -342,7 +343,8 @@ def _exceeds(own, job, row, amount):
 def over_chosen(own, job, n):
     """Say whether a job would exceed a limit on TRES with the nodes in ``chosen``: Slurm looks once it chose.
 
-    Where there are none (n = 0), or for a later start, it counts what the job asks for, and all its nodes as new.
+    Where there are none (n = 0), or for a later start, it counts the CPUs that the job would have got when it was last
+    tried, and all its nodes as new.
     ``OVER`` is then the first limit that it would exceed.
     """
     work, jobs, limits = own.work, own.jobs, own.limits
@@ -354,17 +356,20 @@ def over_chosen(own, job, n):
                 different = jobs.least[job]
             for k in range(n):
                 different += work.jobs_on[limits.place[row], work.chosen[k]] == 0
-            if work.used[0, row] + different > limits.bound[row]:
+            if limits.binds[i] and work.used[0, row] + different > limits.bound[row]:
                 return True
         elif limits.late[row]:
             amount = limits.asked[i]
-            if n > 0 and amount != limits.amount[i]:  # CPUs of whole nodes, or of whole cores where these differ
-                work.now[SAME_UNTIL] = -NEVER
-                amount = 0
-                for k in range(n):
-                    amount += taken(own, job, work.chosen[k], 0, work.chosen_units[k] if jobs.flexible[job] else 1)
-                work.amount[i] = amount
-            if _exceeds(own, job, row, amount):
+            if amount != limits.amount[i]:  # CPUs of whole nodes, or of whole cores
+                if n > 0:
+                    work.now[SAME_UNTIL] = -NEVER
+                    amount = 0
+                    for k in range(n):
+                        amount += taken(own, job, work.chosen[k], 0, work.chosen_units[k] if jobs.flexible[job] else 1)
+                    work.amount[i] = amount
+                elif work.would_get[job] > 0:
+                    amount = work.would_get[job]
+            if limits.binds[i] and _exceeds(own, job, row, amount):
                 return True
     return False
 

@@ -216,7 +216,7 @@ def main_pass(own, full):
             begin(own, job, n)
             rejected_array = -1
             continue
-        _note_size(own, job, n)
+        _note_tried(own, job, n)
         if over and not rules.limit_stops:
             continue
         if rules.preempts and not over:
@@ -300,27 +300,26 @@ def _clear(own):
 
 
 @part
-def _note_size(own, job, n):
-    """Let a job be as large as what it would get of the nodes in ``chosen``: Slurm 22.05 does, once it has tried it."""
+def _note_tried(own, job, n):
+    """Keep how many CPUs a job would get of the nodes in ``chosen``; priority and limits count them from then on.
+
+    So does Slurm 22.05 with each job that it tries; until then a job counts as what it asks for.
+    """
     work, jobs, cpus = own.work, own.jobs, 0
-    if n == 0 or jobs.per_size[job] == 0 or jobs.whole[job] == ALL_MEMORY:
+    if n == 0 or jobs.grows[job] == 0:
         return
     for k in range(n):
         cpus += taken(own, job, work.chosen[k], 0, work.chosen_units[k] if jobs.flexible[job] else 1)
-    work.more_cpus[job] = max(cpus - jobs.size[job], 0.0)
+    if cpus != work.would_get[job]:
+        work.would_get[job] = cpus
+        work.now[SAME_UNTIL] = -NEVER
 
 
 @part
-def note_size_if_empty(own, job):
-    """Let a job that is submitted be as large as what it would get if nothing ran: Slurm tries that at once.
-
-    Its first priority does not count it yet.
-    """
+def note_tried_empty(own, job):
+    """Try a job that is submitted as if nothing ran, as Slurm does; its first priority does not count that yet."""
     work = own.work
-    if own.jobs.per_size[job] == 0:
-        return
-    work.more_cpus[job] = max(own.tables.planned[job], 0.0)
-    if own.tables.planned[job] >= 0:
+    if own.jobs.grows[job] == 0:
         return
     for node in range(work.n_on.size):
         work.future_on[node] = 0
@@ -328,7 +327,7 @@ def note_size_if_empty(own, job):
             work.future[what, node] = own.nodes.totals[what, node]
     for word in range(work.closed.size):
         work.closed[word] = 0
-    _note_size(own, job, find(own, job, work.closed, work.future, work.future_on, -1))
+    _note_tried(own, job, find(own, job, work.closed, work.future, work.future_on, -1))
 
 
 @part
@@ -361,7 +360,7 @@ def _matters(own, job):
     work, now = own.work, own.work.now[NOW]
     if own.rules.preempts or not own.tables.plain[own.tables.shape[job]]:
         return NEVER
-    if work.more_cpus[job] != own.tables.planned[job]:
+    if own.jobs.grows[job] and work.would_get[job] != own.tables.planned[job]:
         return NEVER
     if array_full(own, job) or barred(own, job) or unlicensed(own, job):
         return 0
@@ -454,7 +453,7 @@ def backfill(own):
         start, n = earliest(own, job, only_now, _since(own, job))
         if n == 0:
             continue
-        _note_size(own, job, n)
+        _note_tried(own, job, n)
         preempts = start <= now and work.now[BY_PREEMPTION] != 0
         over = start <= now and (note_barred(own, job) or over_chosen(own, job, 0 if preempts else n))
         if preempts and over:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from procure.simulator.tasks import enough
-from procure.site.arrays import ALL_MEMORY, WHOLE, Layout
+from procure.site.arrays import WHOLE, Layout
 from procure.site.closed import DOWN
 from procure.site.fair_share import STARTED, decay_table
 from procure.site.model import Site
@@ -99,7 +99,7 @@ class Work(NamedTuple):
     by_start: np.ndarray  # int64[n_jobs], running jobs in the order of their starts
     starts: np.ndarray  # int64[n_jobs], jobs that are to start at this moment
     priority: np.ndarray  # int64[n_jobs]
-    more_cpus: np.ndarray  # float64[n_jobs], what a job would get where it was last tried, beyond `Requests.size`
+    would_get: np.ndarray  # int64[n_jobs], CPUs that a job that `grows` would get by its last test; 0 = none yet
     accrues: np.ndarray  # int64[n_jobs], s from which age counts; −1 = not yet
     begun: np.ndarray  # int64[n_jobs], s; −1 = not yet
     ended: np.ndarray  # int64[n_jobs], s; −1 = not yet
@@ -215,7 +215,7 @@ class Tables(NamedTuple):
     holding: np.ndarray  # int64[n_kinds, n_words], nodes that hold a job of the kind when they are empty
     kind: np.ndarray  # int64[n_jobs]
     alone: np.ndarray  # bool[n_shapes], it takes its nodes whole, and so does every job that may come onto one of them
-    planned: np.ndarray  # float64[n_jobs], `Work.more_cpus` of a job once it is planned, −1 = it depends on its nodes
+    planned: np.ndarray  # int64[n_jobs], `Work.would_get` of a job once it is tried, −1 = it depends on its nodes
     plain: np.ndarray  # int64[n_shapes], 1 = all its nodes are of one group
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
@@ -295,15 +295,12 @@ def _alone(holding: np.ndarray, whole: np.ndarray, layout: Layout, of_shape: np.
 
 
 def _planned(layout: Layout, holding: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    """Return how many CPUs more a job has once it is tried: `Tables.planned`."""
-    jobs, cpus, core = layout.jobs, layout.nodes.cpus, layout.nodes.core
-    whole, tasks = jobs.whole == WHOLE, jobs.flexible != 0
+    """Return how many CPUs a job would get once it is tried: `Tables.planned`."""
+    jobs, cpus = layout.jobs, layout.nodes.cpus
     most = np.where(holding, cpus, 0).max(axis=1)[shape]
     least = np.where(holding, cpus, np.iinfo(np.int64).max).min(axis=1)[shape]
-    by_node = np.where(most == least, np.maximum(jobs.n_nodes * most - jobs.size, 0), -1.0)
-    rounded = (tasks & (core.max() > 1)) | (len(np.unique(core)) > 1)
-    more = np.where(whole, np.where(tasks, -1.0, by_node), np.where(rounded, -1.0, 0.0))
-    return np.where((jobs.per_size == 0) | (jobs.whole == ALL_MEMORY) | (most == 0), 0.0, more)
+    known = (jobs.whole == WHOLE) & (jobs.flexible == 0) & (most == least)
+    return np.where(known, jobs.n_nodes * most, -1).astype(np.int64)
 
 
 def _failures(layout: Layout) -> np.ndarray:
@@ -394,7 +391,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
         ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
-        ints(n_jobs), ints(n_jobs), ints(n_jobs), np.zeros(n_jobs),
+        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), np.zeros(n_jobs),
         ints(n_places),
         np.zeros((3, n_rows)), layout.limits.amount.copy(), ints(int((layout.limits.place >= 0).sum()), n_nodes),
