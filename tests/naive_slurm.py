@@ -72,7 +72,7 @@ class NaiveSlurm:
         self.preempted_at: list[int | None] = [None] * n_rows
         self.ending: list[int] = []
         self.ended_by = [""] * self.n_jobs
-        self.more_cpus = [0.0] * n_rows
+        self.would_get = [0] * n_rows
         self.kept_by_limit: dict[tuple, bool] = {}
         self.restarts, self.lost = [0] * self.n_jobs, [0] * self.n_jobs
         self.until = [-1] * n_rows
@@ -148,11 +148,14 @@ class NaiveSlurm:
                 self.waiting.append(row)
                 self.set_priority(row)
 
-    def note_size(self, job: int, nodes) -> None:
-        """priority_multifactor, Job Size Factor: once a job was tried, of the CPUs that it would get there."""
-        if nodes is not None and self.jobs["per_size"][job] and self.jobs["whole"][job] != ALL_MEMORY:
-            cpus = sum(self.taken(job, node)[0] for node in nodes)
-            self.more_cpus[job] = max(cpus - self.jobs["size"][job], 0.0)
+    def note_tried(self, job: int, nodes) -> None:
+        """priority_multifactor, Job Size Factor: of what a job got when tried; limits likewise."""
+        if nodes is not None and self.jobs["grows"][job]:
+            self.would_get[job] = sum(self.taken(job, node)[0] for node in nodes)
+
+    def if_empty(self, job: int, closed):
+        """Return the nodes that a job would get if nothing ran."""
+        return self.choose(job, closed, [list(each) for each in self.totals], [0] * self.n_nodes)
 
     @property
     def clock(self) -> int:
@@ -219,7 +222,7 @@ class NaiveSlurm:
         while self.n_submitted < self.n_jobs and self.jobs["submit"][self.n_submitted] * 1000 <= at:
             self.enter(self.n_submitted)
             for row in self.rows[self.n_submitted]:  # a job that is submitted is tried as if nothing ran
-                self.note_size(row, self.choose(row, set(), [list(each) for each in self.totals], [0] * self.n_nodes))
+                self.note_tried(row, self.if_empty(row, set()))
             self.ask(may_see)
             self.n_submitted += 1
 
@@ -449,7 +452,7 @@ class NaiveSlurm:
             age = min(max(self.now - self.accrues[job], 0) / rules.max_age, 1.0)
         share = self.fair_share[self.layout.tree.user_of[self.jobs["association"][job]]]
         value = rules.weight_age * age + rules.weight_fair_share * share + self.jobs["base"][job]
-        value += self.jobs["per_size"][job] * self.more_cpus[job]
+        value += self.jobs["per_size"][job] * max(self.would_get[job] - self.jobs["size"][job], 0.0)
         least = self.priority[job] if "incr_only" in rules.flags else 1
         self.priority[job] = max(int(max(value, 1.0)), least)
 
@@ -611,10 +614,16 @@ class NaiveSlurm:
     def rows_of(self, job: int, late: bool) -> list[int]:
         """Return a job's limits: those on TRES are compared once nodes were chosen, the others before."""
         limits = self.layout.limits
-        return [i for i in range(limits.first[job], limits.first[job + 1]) if bool(limits.late[limits.row[i]]) == late]
+        mine = [i for i in range(limits.first[job], limits.first[job + 1]) if limits.binds[i]]
+        return [i for i in mine if bool(limits.late[limits.row[i]]) == late]
 
     def over_asked(self, job: int) -> bool:
-        return self.exceeds(job, self.rows_of(job, late=True), self.layout.limits.asked)
+        limits, got = self.layout.limits, self.would_get[job]
+        amounts = limits.asked.tolist()
+        for i in range(limits.first[job], limits.first[job + 1]):
+            if got and limits.asked[i] != limits.amount[i]:
+                amounts[i] = float(got)
+        return self.exceeds(job, self.rows_of(job, late=True), amounts)
 
     def exceeds(self, job: int, rows, amounts) -> bool:
         """Say whether a job would exceed one of the limits on sums if it counted for so much.
@@ -709,8 +718,10 @@ class NaiveSlurm:
                 self.begin(job, nodes)
                 rejected = None
                 continue
-            self.note_size(job, nodes)
+            self.note_tried(job, nodes)
             if over and not rules.assoc_limit_stop:
+                continue
+            if nodes is None and not over and not self.waits_for_others(job, closed):
                 continue
             if not over:
                 self.preempt(job, closed)
@@ -719,6 +730,17 @@ class NaiveSlurm:
             elif not self.may_overtake(job):
                 blocked_partitions.add(partition)
                 blocked_nodes |= mine
+
+    def waits_for_others(self, job: int, closed: set[int]) -> bool:
+        """node_scheduler: "nodes busy", or the job's nodes are not available, and it blocks nobody."""
+        places, place = self.layout.places, self.jobs["place"][job]
+        groups = range(places.first[place], places.first[place + 1])
+        mine = {n for n in range(self.n_nodes) if any(places.reach[g, n] for g in groups)} - closed
+        whole = self.jobs["whole"]
+        for other in self.running:
+            if mine & set(self.on_nodes[other]) and WHOLE in (whole[job], whole[other]):
+                return True
+        return self.if_empty(job, closed) is not None
 
     def over_chosen(self, job: int, nodes) -> bool:
         """acct_policy: a limit on nodes counts different ones, when they have been chosen; all are new if none were.
@@ -732,7 +754,7 @@ class NaiveSlurm:
         if self.over_asked(job) if nodes is None else self.exceeds(job, self.rows_of(job, late=True), self.amount):
             return True
         of = {other: limits.row[limits.first[other] : limits.first[other + 1]].tolist() for other in [job, *self.bound]}
-        for row in of[job]:
+        for row in [limits.row[i] for i in self.rows_of(job, late=True)]:
             if limits.kind[row] == DIFFERENT:
                 on = {node for other in self.bound if row in of[other] for node in self.on_nodes[other]}
                 more = len(set(nodes) - on) if nodes is not None else self.jobs["n_nodes"][job]
@@ -784,14 +806,15 @@ class NaiveSlurm:
                 continue
             only_now = self.may_overtake(job)
             tried += 1
-            rows = [*self.rows_of(job, late=True), *self.rows_of(job, late=False)]
-            qos = [self.layout.limits.of_qos[self.layout.limits.row[i]] for i in rows]
+            limits = self.layout.limits
+            rows = limits.row[limits.first[job] : limits.first[job + 1]].tolist()
+            qos = [self.layout.limits.of_qos[row] for row in rows]
             since = max([self.now, *(until[each] for each in qos if each in until and rules.assoc_limit_stop)])
             found = self.earliest(job, space, only_now, since)
             if found is None:
                 continue
             start, nodes, now, closed = found
-            self.note_size(job, nodes)
+            self.note_tried(job, nodes)
             barred = start <= self.now and self.note_barred(job)
             if closed is not None and (barred or self.over_chosen(job, None)):
                 continue
@@ -1101,7 +1124,8 @@ class NaiveSlurm:
         """
         limits, weight, line = self.layout.limits, self.layout.nodes.weight.tolist(), self.layout.nodes.line.tolist()
         of = {other: limits.row[limits.first[other] : limits.first[other + 1]].tolist() for other in [job, *self.bound]}
-        row = next((row for row in of[job] if limits.kind[row] == DIFFERENT), None)
+        mine = [limits.row[i] for i in self.rows_of(job, late=True)]
+        row = next((row for row in mine if limits.kind[row] == DIFFERENT), None)
         if row is None:
             return weight
         on = {node for other in self.bound if row in of[other] for node in self.on_nodes[other]}

@@ -219,6 +219,8 @@ def main_pass(own, full):
         _note_tried(own, job, n)
         if over and not rules.limit_stops:
             continue
+        if n == 0 and not over and (shut or own.closed.shape[0] > 0) and not _waits_for_others(own, job):
+            continue
         if rules.preempts and not over:
             preempt(own, job, work.closed)
         if reservation >= 0:
@@ -318,16 +320,39 @@ def _note_tried(own, job, n):
 @part
 def note_tried_empty(own, job):
     """Try a job that is submitted as if nothing ran, as Slurm does; its first priority does not count that yet."""
-    work = own.work
     if own.jobs.grows[job] == 0:
         return
+    for word in range(own.work.closed.size):
+        own.work.closed[word] = 0
+    _note_tried(own, job, _find_if_empty(own, job))
+
+
+@part
+def _find_if_empty(own, job):
+    """Find nodes that are not ``closed`` as if nothing ran."""
+    work = own.work
     for node in range(work.n_on.size):
         work.future_on[node] = 0
         for what in range(work.free.shape[0]):
             work.future[what, node] = own.nodes.totals[what, node]
-    for word in range(work.closed.size):
-        work.closed[word] = 0
-    _note_tried(own, job, find(own, job, work.closed, work.future, work.future_on, -1))
+    return find(own, job, work.closed, work.future, work.future_on, -1)
+
+
+@part
+def _waits_for_others(own, job):
+    """Say whether a job that found no nodes waits for others to end: else its nodes are ``closed``, and it blocks none.
+
+    Slurm says "nodes busy" where some node that the job may use is taken, for a job that shares nodes by one that does
+    not, or where the job would fit if nothing ran; else "node not available".
+    """
+    work, jobs = own.work, own.jobs
+    shut_others(own, job, work.closed, -1)
+    for node in range(work.n_on.size):
+        if work.n_on[node] == 0 or work.shut[node // WORD] >> (node % WORD) & 1:
+            continue
+        if jobs.whole[job] == WHOLE or jobs.whole[own.tables.job_of[work.first_on[node]]] == WHOLE:
+            return True
+    return _find_if_empty(own, job) > 0
 
 
 @part
