@@ -20,7 +20,7 @@ from procure.objectives import objective, objectives_of
 from procure.objectives.aggregate import REGRET_FLOOR, best_first, front, knee
 from procure.objectives.constraints import explain
 from procure.progress import silent
-from procure.recommender.values import MEAN_WAIT, Criteria, Learn, PackageValues, Simulate, n_nodes
+from procure.recommender.values import MEAN_WAIT, Criteria, Learn, PackageValues, Simulate, n_nodes, stored
 from procure.schemas import COST_UNITS
 from procure.study.rules import MOST_RUN_WHOLE, MOST_WITHOUT_MODEL, can_learn, runs_of
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, few_simulated
@@ -87,7 +87,7 @@ def learn_values(
     left_out = np.zeros_like(values.whole.left_out) if rule == PUBLISHED else values.whole.left_out
     leading = left_out == left_out.min()
     if not can_learn(int((leading & values.simulated).sum()), folds):
-        values.add(every, searched_values(results, columns))
+        values.add(every, stored(results, results.searched, values.packages["package_id"], columns))
     unknown = leading & ~values.simulated
     outright = verify and int(unknown.sum()) <= MOST_WITHOUT_MODEL
     enough = can_learn(int((leading & values.simulated).sum()), folds)
@@ -104,17 +104,7 @@ def learn_values(
         if verify and useless and runs_of(results.plan.study, int(unknown.sum())) <= MOST_RUN_WHOLE:
             note(f"no model of {listed(useless)} is better than a constant: simulating the other packages")
             values.confirm(lambda: np.flatnonzero(unknown))
-    values.add(every, searched_values(results, columns))
-
-
-def searched_values(results: StudyResults, columns: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return what the study's searches have simulated, float64[workloads, packages] by column, NaN elsewhere."""
-    ids = results.cases[0].packages["package_id"]
-    if not len(results.searched):
-        return {column: np.full((len(results.cases), len(ids)), np.nan) for column in columns}
-    groups = [results.searched[results.searched["workload"] == case.name] for case in results.cases]
-    tables = [rows.set_index("package_id").reindex(ids) for rows in groups]
-    return {column: np.array([one[column].to_numpy(dtype="float64") for one in tables]) for column in columns}
+    values.add(every, stored(results, results.searched, values.packages["package_id"], columns))
 
 
 def learner(results: StudyResults, rule: str = RUNS_ALL) -> Learn:
