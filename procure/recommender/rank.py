@@ -14,7 +14,6 @@ from sklearn.gaussian_process.kernels import RBF
 from procure.errors import TableError
 from procure.files import keep
 from procure.models import Predicted, Surrogate, WorkloadWaits
-from procure.models.case import simulated_values
 from procure.models.surrogate import SCHEMA, from_archive
 from procure.objectives import objective, objectives_of
 from procure.objectives.aggregate import REGRET_FLOOR, best_first, front, knee
@@ -42,10 +41,8 @@ def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
         if one.job_class is not None and all(case.class_jobs.get(one.job_class) == 0 for case in results.cases):
             raise TableError(f"{one.name}: no job is of class {one.job_class}, so nobody waits there; leave it out")
     costs = results.costs if criteria.need_costs else pd.DataFrame()
-    values = {
-        column: np.array([simulated_values(c.packages, rows, c.name, results.policy, column) for c in results.cases])
-        for column in (*criteria.result_columns, *({"saturated"} & set(rows.columns)))
-    }
+    columns = [*criteria.result_columns, *({"saturated"} & set(rows.columns))]
+    values = stored(results, rows, results.cases[0].packages["package_id"], columns)
     return PackageValues(results.cases, values, costs, results.plan.study.recommend.cvar_share)
 
 

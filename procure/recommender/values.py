@@ -293,8 +293,8 @@ def stored(
     """Return columns of stored runs of some packages, float64[workloads, packages] each, NaN where there is none."""
     if not len(runs):
         return {column: np.full((len(results.cases), len(package_ids)), np.nan) for column in columns}
-    ok = runs[(runs["policy"] == results.policy) & (runs["status"] == "ok")]
-    ok = ok.drop_duplicates(["workload", "package_id"]).set_index(["workload", "package_id"]).reindex(columns=columns)
+    keys, ok = ["workload", "package_id"], runs[(runs["policy"] == results.policy) & (runs["status"] == "ok")]
+    ok = ok.drop_duplicates(keys, keep="last").set_index(keys).reindex(columns=columns)
     every = pd.MultiIndex.from_product([[case.name for case in results.cases], package_ids])
     found = ok.reindex(every).to_numpy(dtype="float64", na_value=np.nan).T
     return dict(zip(columns, found.reshape(len(columns), len(results.cases), -1), strict=True))
