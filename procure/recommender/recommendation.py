@@ -147,10 +147,9 @@ def jobs_on(results: StudyResults, counts: np.ndarray | None) -> Iterator[pd.Dat
 
     Beside its columns a table has ``workload``, its ``weight`` and ``wait``, s, NaN where a job did not start.
     """
-    plan = results.plan
+    plan, policy = results.plan, results.policy
     for case in results.cases:
-        logged = counts is None
-        jobs = plan.workloads[case.name] if logged else replayed(plan, counts, case.name, results.policy)[0].schedule
+        jobs = plan.workloads[case.name] if counts is None else replayed(plan, counts, case.name, policy)[0].schedule
         jobs = counted_jobs(jobs.reset_index(drop=True), plan.warm_up(case.name))
         wait = np.nan if "start_time" not in jobs else (jobs["start_time"] - jobs["submit_time"]).astype("float64")
         yield jobs.assign(workload=case.name, weight=case.weight, wait=wait)
