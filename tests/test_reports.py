@@ -109,7 +109,7 @@ def test_no_template_takes_a_text_as_markup():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_everybody_can_read_every_report(reports: dict[str, str], name: str):
-    """Every table has a caption and scopes, headings go down step by step, and columns have names for people."""
+    """Tables have captions and scopes, headings go down step by step, columns have names for people, links lead on."""
     text = bare(reports[name])
     for table in re.findall(r"<table(?! id=\"compared\").*?</table>", text, re.DOTALL):
         assert "<caption>" in table
@@ -121,12 +121,6 @@ def test_everybody_can_read_every_report(reports: dict[str, str], name: str):
     assert all(low <= high + 1 for high, low in pairwise(levels))
     assert f'<meta name="procure-version" content="{procure.__version__}">' in text and 'id="answer"' in text
     assert "<text" in text  # a figure's words are text
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_report_leads_from_its_claims_to_their_evidence(reports: dict[str, str], name: str):
-    """Each link leads to a section that is there."""
-    text = bare(reports[name])
     targets = re.findall(r'<a[^>]* href="#([^"]+)"', text)
     assert targets and set(targets) <= set(re.findall(r'<section id="([^"]+)"', text))
 

@@ -17,6 +17,7 @@ from procure.objectives.aggregate import REGRET_FLOOR
 
 TOP_SHARE = 0.05
 """A package is among the best if it is among the best 5 %."""
+DRAWS = 1000
 TAILS = ((1 - SHARE) / 2, (1 + SHARE) / 2)
 
 
@@ -34,14 +35,12 @@ def top_edge(figures: np.ndarray) -> np.ndarray:
     return np.partition(figures, place, axis=-1)[..., place]
 
 
-def bootstrap(
-    waits: np.ndarray, total: Callable[[np.ndarray, np.ndarray], np.ndarray], draws: int = 1000, seed: int = 1
-) -> np.ndarray:
-    """Resample the days of waits, [days, packages], and pool each resample; shape (draws, packages).
+def bootstrap(waits: np.ndarray, total: Callable[[np.ndarray, np.ndarray], np.ndarray], seed: int = 1) -> np.ndarray:
+    """Resample the days of waits, [days, packages], and pool each resample; shape (`DRAWS`, packages).
 
     ``total`` takes the drawn rows and which days they are, and returns a figure per package.
     """
-    return np.stack([total(waits[days], days) for days in resample_rows(len(waits), draws, seed)])
+    return np.stack([total(waits[days], days) for days in resample_rows(len(waits), DRAWS, seed)])
 
 
 def rank_confidence(

@@ -18,7 +18,7 @@ from procure.models import WorkloadWaits
 from procure.objectives.aggregate import best_first
 from procure.packages.nodes import counts_of_ids, jobs_left_out, package_ids
 from procure.packages.prices import order_cents
-from procure.packages.space import Space, make_space, package_table
+from procure.packages.space import Space, make_space, package_table, rows_in
 from procure.progress import silent
 from procure.recommender.values import Criteria, PackageValues
 from procure.study import Plan, Study
@@ -44,7 +44,6 @@ class Observations:
     def __init__(self, space: Space, score: Score | None = None) -> None:
         """Begin with nothing known; without a score, an answer is the objective itself."""
         self._space, self._score = space, score or (lambda counts, answers: (answers[0], np.zeros(len(counts))))
-        self._rows: set[bytes] = set()
         self.counts = np.empty((0, space.constraints.n_types), dtype=np.int64)
         self.answers = np.empty((0, 0))
         self.value, self.violation = np.empty(0), np.empty(0)
@@ -75,11 +74,10 @@ class Observations:
         self.value, self.violation = self._score(self.counts, self.answers)
         self.left_out = np.concatenate([self.left_out, left_out])
         self.cents = np.concatenate([self.cents, order_cents(counts, self._space.quotes, self._space.rules)])
-        self._rows.update(row.tobytes() for row in counts)
 
     def has(self, counts: np.ndarray) -> np.ndarray:
         """Tell which packages are known."""
-        return np.fromiter((row.tobytes() in self._rows for row in counts), dtype=bool, count=len(counts))
+        return rows_in(counts, self.counts)
 
     def order(self) -> np.ndarray:
         """Return the rows whose simulation succeeded, best first, see `best_first`."""

@@ -9,8 +9,10 @@ from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import cho_factor, cho_solve
+from sklearn.feature_selection import VarianceThreshold
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from procure.errors import TableError
@@ -97,7 +99,6 @@ def spread(counts: np.ndarray, known: Observations, rng: np.random.Generator) ->
 _LENGTHS = (0.35, 0.7, 1.4)
 _NOISES = (1e-3, 1e-2)
 _JITTER = 1e-6
-_CHUNK = 2048
 
 
 class GaussianProcess:
@@ -109,37 +110,27 @@ class GaussianProcess:
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> GaussianProcess:
         """Learn from x, shape (rows, features), and y, shape (rows,)."""
-        self._use = x.std(axis=0) > 1e-9
-        self._scaler = StandardScaler().fit(x[:, self._use])
-        self._level, self._scale = float(y.mean()), float(y.std()) or 1.0
-        self._x, values, likeliest = self._scaled(x), (y - self._level) / self._scale, -np.inf
+        scaled, likeliest = make_pipeline(VarianceThreshold(1e-18), StandardScaler()).fit(x), -np.inf
+        self._scale = float(y.std()) or 1.0
+        values = (y - y.mean()) / self._scale
         for length, noise in itertools.product(np.sqrt(max(1, x.shape[1])) * np.asarray(_LENGTHS), _NOISES):
-            kernel = Matern(length, nu=2.5)
-            root = cho_factor(kernel(self._x) + noise * np.eye(len(y)), lower=True)
-            weights = cho_solve(root, values)
-            variance = max(float(values @ weights) / len(y), 1e-12)
-            log_likelihood = -0.5 * len(y) * np.log(variance) - np.log(np.diag(root[0])).sum()
+            process = GaussianProcessRegressor(Matern(length, nu=2.5), alpha=noise, optimizer=None, normalize_y=True)
+            process.fit(scaled.transform(x), y)
+            variance = max(float(values @ process.alpha_) / len(y), 1e-12)
+            log_likelihood = -0.5 * len(y) * np.log(variance) - np.log(np.diag(process.L_)).sum()
             if log_likelihood > likeliest:
-                likeliest, self._kernel, self._variance = log_likelihood, kernel, variance
-                self._root, self._weights = root, weights
+                likeliest, self._variance, self._model = log_likelihood, variance, make_pipeline(scaled, process)
         return self
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Return the expected values, float64, shape (rows,)."""
-        parts = (self._scaled(x[at : at + _CHUNK]) for at in range(0, len(x), _CHUNK))
-        found = [self._kernel(z, self._x) @ self._weights for z in parts]
-        return np.concatenate([np.empty(0), *found]) * self._scale + self._level
+        return np.asarray(self._model.predict(x)) if len(x) else np.empty(0)
 
     def draw(self, x: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n functions that agree with what was learnt, at x: float64, shape (rows, n)."""
-        z = self._scaled(x)
-        across = self._kernel(z, self._x)
-        left = self._kernel(z) - across @ cho_solve(self._root, across.T) + _JITTER * np.eye(len(z))
-        drawn = np.sqrt(self._variance) * (_root(left) @ rng.standard_normal((len(z), n)))
-        return np.asarray(((across @ self._weights)[:, None] + drawn) * self._scale + self._level)
-
-    def _scaled(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(self._scaler.transform(x[:, self._use]))
+        mean, covariance = self._model.predict(x, return_cov=True)
+        root = _root(covariance + _JITTER * self._scale**2 * np.eye(len(x)))
+        return np.asarray(mean[:, None] + np.sqrt(self._variance) * (root @ rng.standard_normal((len(x), n))))
 
 
 def _root(matrix: np.ndarray) -> np.ndarray:

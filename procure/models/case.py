@@ -65,18 +65,9 @@ def make_case(
     Failed runs count as not simulated; that no run succeeded, or that one's package is not in the table, is an error.
     """
     distinct = packages[packages["distinct"].to_numpy(dtype=bool)].reset_index(drop=True)
-    wait = simulated_values(distinct, results, workload, policy)
-    left_out = jobs_left_out(distinct, quotes, jobs, existing)
-    return WorkloadWaits(workload, distinct, left_out, wait, len(jobs))
-
-
-def simulated_values(
-    distinct: pd.DataFrame, results: pd.DataFrame, workload: str, policy: str, column: str = "mean_wait_time"
-) -> np.ndarray:
-    """Return a result column per distinct package, NaN where no run of it succeeded; else as `make_case`."""
     every = results[(results["workload"] == workload) & (results["policy"] == policy)]
     rows = every[every["status"] == "ok"]
-    waits = rows.drop_duplicates("package_id", keep="last").set_index("package_id")[column]
+    waits = rows.drop_duplicates("package_id", keep="last").set_index("package_id")["mean_wait_time"]
     row_of = pd.Index(distinct["package_id"])
     if len(unknown := waits.index.difference(row_of)):
         such = f"{len(unknown)} simulated packages, such as {unknown[0]!r}, are not among the study's packages"
@@ -86,7 +77,8 @@ def simulated_values(
         for one in every.head(1).itertuples():
             why = f"all {len(every):,} runs failed; the first: {one.package_id}: {one.reason}"
         raise TableError(f"workload {workload} under {policy}: {why}")
-    return waits.reindex(row_of).to_numpy(dtype="float64", na_value=np.nan)
+    wait = waits.reindex(row_of).to_numpy(dtype="float64", na_value=np.nan)
+    return WorkloadWaits(workload, distinct, jobs_left_out(distinct, quotes, jobs, existing), wait, len(jobs))
 
 
 def pool_workloads(cases: Sequence[WorkloadWaits]) -> WorkloadWaits:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from procure.errors import TableError
 from procure.evaluation.ranking import TAILS, bootstrap, rank_confidence, resample_rows, top_edge
 from procure.files import keep_array
 from procure.objectives import MEAN_WAIT, Quantity
@@ -26,7 +27,7 @@ from procure.study.sections import PAST, read_futures, table_digest
 from procure.sweep.results import StudyResults
 from procure.sweep.runner import make_bench, ready_of_package
 from procure.sweep.trial import simulate_packages, try_everywhere
-from procure.text import be, counted, duration, file_name
+from procure.text import counted, duration, file_name
 from procure.workload.clock import has_dates, to_local
 from procure.workload.load import bursts
 
@@ -48,8 +49,7 @@ class Confidence:
     ``table`` has a row per package of the list's head that leaves out as many jobs as the first, in rank order:
     ``package_id rank_low rank_high share_first chance_top alike``; ranks are among the head, see `rank_ranges`; what is
     not known is missing. ``unit`` says what was resampled: ``days``, ``bursts of jobs``, or ``nothing``; ``n_draws``
-    times, of ``n_units``. ``of`` is what the list is in the order of; ``failures`` are resamples that are left out: of
-    each, the first run that failed.
+    times, of ``n_units``. ``of`` is what the list is in the order of; ``failure`` says which run of a resample failed.
     """
 
     table: pd.DataFrame
@@ -57,7 +57,7 @@ class Confidence:
     n_draws: int
     n_units: int
     of: Quantity = MEAN_WAIT
-    failures: tuple[str, ...] = ()
+    failure: str = ""
 
     def head(self, k: int) -> pd.DataFrame:
         """Return the first k rows; those of packages that were not compared hold nothing."""
@@ -81,11 +81,10 @@ class Confidence:
             return []
         if self.of.source != "result":
             return [f"{self.of.name} does not depend on the jobs, so resampling them does not change this order"]
-        n = len(self.failures)
-        lost = [f"{counted(n, 'draw')} {be(n)} left out, because a run failed: {one}" for one in self.failures[:1]]
         if self.unit == "nothing":
             how = "once every package of the head is simulated, procure recommend --resamples 20 tells"
-            return [f"the jobs were not drawn anew, so it is not known how sure this order is; {how}", *lost]
+            why = f"a run failed: {self.failure}" if self.failure else how
+            return [f"the jobs were not drawn anew, so it is not known how sure this order is; {why}"]
         alike, first = self.table["alike"].to_numpy(dtype=bool), self.table.iloc[0]
         came = f"the jobs, {counted(self.n_units, 'group')} that came together,"
         units = f"the {self.n_units} days" if self.unit == "days" else came
@@ -93,7 +92,7 @@ class Confidence:
         text = f"in {counted(self.n_draws, 'draw')} from {units} the first package is the best in "
         text += f"{first['share_first']:.0%}, and of rank {first['rank_low']:.0f} to {first['rank_high']:.0f} in 90 %; "
         among = f"{'all' if tied == others else tied or 'none'} of the {others} others of the head"
-        return [f"{text}{among} cannot be told apart from it", *lost]
+        return [f"{text}{among} cannot be told apart from it"]
 
 
 def resample_bursts(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -136,7 +135,7 @@ def assess(
     unknown = Confidence(table, "nothing", 0, 0, of=of)
     if of.source != "result" or not values.simulated[rows].all():
         return unknown
-    failures, n_units, edges, figures = list[str](), len(values.cases), None, None
+    n_units, edges, figures = len(values.cases), None, None
     if by_days := n_units >= FEWEST_DAYS:
         # The edge of the best 5 % is that of the packages that the study's sweep has simulated.
         sampled = np.flatnonzero(np.all([case.simulated & case.runs_all for case in values.cases], axis=0))
@@ -146,9 +145,12 @@ def assess(
     else:
         if resamples is None:
             resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
-        drawn = _by_bursts(results, values, of, rows, range(seed, seed + resamples), failures)
+        try:
+            drawn = _by_bursts(results, values, of, rows, range(seed, seed + resamples))
+        except TableError as error:
+            return replace(unknown, failure=str(error))
         if not len(drawn):
-            return replace(unknown, failures=tuple(failures))
+            return unknown
         n_units = sum(int(bursts(results.plan.workloads[case.name]).max()) + 1 for case in values.cases)
     table = rank_confidence(drawn, edges, figures)
     if not by_days:
@@ -157,7 +159,7 @@ def assess(
         edge = float(top_edge(known)) if len(known) else np.nan
         table["chance_top"] = np.where(able[rows] & (value[rows] <= edge), 1.0, 0.0) if len(known) else np.nan
     table.insert(0, "package_id", ids)
-    return Confidence(table, "days" if by_days else "bursts of jobs", len(drawn), n_units, of, tuple(failures))
+    return Confidence(table, "days" if by_days else "bursts of jobs", len(drawn), n_units, of)
 
 
 def _by_days(
@@ -172,33 +174,28 @@ def _by_days(
 
 
 def _by_bursts(
-    results: StudyResults, values: PackageValues, of: Quantity, rows: np.ndarray, seeds: range, failures: list[str]
+    results: StudyResults, values: PackageValues, of: Quantity, rows: np.ndarray, seeds: range
 ) -> np.ndarray:
-    """Return the objective in each resample of bursts of which no run failed, float64[resamples, rows]."""
-    tried: list[np.ndarray] = []
+    """Return the objective in each resample of bursts, float64[resamples, rows]; a run that fails is an error."""
+    plan, policy = results.plan, results.policy
 
-    def resampled(seed: int) -> np.ndarray | None:
+    def resampled(seed: int) -> np.ndarray:
         found, ran = [], []
         for case in values.cases:
-            jobs = resample_bursts(results.plan.workloads[case.name], seed)
-            runs = simulate_packages(results.plan, results.counts[rows], case.name, results.policy, jobs)
-            for run in runs[runs["status"] != "ok"].head(1).itertuples():
-                failures.append(f"{run.package_id} on {case.name}: {run.reason}")
-                return None
+            jobs = resample_bursts(plan.workloads[case.name], seed)
+            runs = simulate_packages(plan, results.counts[rows], case.name, policy, jobs, "raise")
             found.append(runs[of.column].to_numpy(dtype="float64"))
             ran.append(len(jobs) - runs["n_unrunnable"].to_numpy(dtype="float64"))
         return pool(of, np.stack(found), np.stack(ran), values.weight, values.cvar_share)
 
-    def simulated() -> np.ndarray | None:
-        drawn = (resampled(seed) for seed in track(seeds, "resampling the jobs", "resample"))
-        tried.extend(one for one in drawn if one is not None)
-        return None if failures else np.array(tried)
-
-    asked = ([(case.name, case.weight) for case in values.cases], results.policy, of.name)
+    asked = ([(case.name, case.weight) for case in values.cases], policy, of.name)
     name = f"resamples.{hashlib.sha256(repr(asked).encode()).hexdigest()[:8]}"
-    inputs = [results.plan.fingerprint, *asked, values.cvar_share, seeds, results.counts[rows]]
-    whole = keep_array(results.kept if len(seeds) else None, name, inputs, simulated)
-    return np.array(tried) if whole is None else whole
+    inputs = [plan.fingerprint, *asked, values.cvar_share, seeds, results.counts[rows]]
+
+    def every() -> np.ndarray:
+        return np.array([resampled(seed) for seed in track(seeds, "resampling the jobs", "resample")])
+
+    return keep_array(results.kept if len(seeds) else None, name, inputs, every)
 
 
 TRIED = 10

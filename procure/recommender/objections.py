@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from procure.packages.nodes import package_nodes, request_text
-from procure.recommender.recommendation import Recommendation, against_log, concentration
+from procure.recommender.recommendation import Recommendation, against_log, concentration, jobs_on
 from procure.schemas import as_logged
-from procure.sweep.trial import replayed
 from procure.text import counted, duration, joined, listed, with_unit
-from procure.workload.parts import counted_jobs
 
 COSTLY = 0.1
 """A rule or a bound that costs more than this share of the wait is objected to."""
@@ -64,11 +62,9 @@ def _left_out(done: Recommendation) -> str | None:
     n = int(done.ranking["jobs_left_out"].iloc[0])
     if not n:
         return None
-    jobs, shares = pd.concat(_schedules(done), ignore_index=True), []
-    for name in ("CPU", "GPU"):
-        asked = _work(jobs, f"{name.lower()}s")
-        shares.append((asked[jobs["start_time"].isna()].sum() / max(asked.sum(), 1e-9), name))
-    share, of = max(shares)
+    jobs = pd.concat(jobs_on(done.results, done.results.counts[done.first]), ignore_index=True)
+    asked = {name: _work(jobs, f"{name.lower()}s") for name in ("CPU", "GPU")}
+    share, of = max((one[jobs["wait"].isna()].sum() / max(one.sum(), 1e-9), name) for name, one in asked.items())
     which = f"{counted(n, 'job')} of {done.case.n_jobs:,}, with {100 * share:.0f} % of the {of}-hours,"
     return f"{which} can never run on the first package, nor on any that leaves fewer"
 
@@ -81,7 +77,7 @@ def _longer_than_logged(done: Recommendation) -> str | None:
 
 
 def _few_jobs(done: Recommendation) -> str | None:
-    few = concentration(done, done.first).get("few") if done.ranking["simulated"].iloc[0] else None
+    few = concentration(done).get("few") if done.ranking["simulated"].iloc[0] else None
     if few is None:
         return None
     n, users, make = few["n_jobs"], few["users"], "makes" if few["n_jobs"] == 1 else "make"
@@ -119,15 +115,8 @@ def _costly_bounds(done: Recommendation) -> list[tuple[float, str]]:
     return found
 
 
-def _schedules(done: Recommendation) -> Iterator[pd.DataFrame]:
-    """Give the jobs of each workload that count, as the first package runs them."""
-    results = done.results
-    for case in results.cases:
-        run, _ = replayed(results.plan, results.counts[done.first], case.name, results.policy)
-        yield as_logged(counted_jobs(run.schedule, results.plan.warm_up(case.name)))
-
-
 def _work(jobs: pd.DataFrame, resource: str) -> np.ndarray:
+    jobs = as_logged(jobs)
     took = (jobs["end_time"] - jobs["start_time"]).fillna(jobs["run_time"])
     return (jobs[f"{resource}_per_node"] * jobs["n_nodes"] * took).to_numpy("float64")
 
@@ -140,7 +129,7 @@ def load(done: Recommendation) -> dict[str, float]:
     """
     plan, counts, found = done.results.plan, done.results.counts[done.first], dict[str, float]()
     nodes = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
-    for jobs in _schedules(done):
+    for jobs in jobs_on(done.results, counts):
         span = float(jobs["submit_time"].max() - jobs["submit_time"].min())
         for resource in _RESOURCES:
             asked = float(_work(jobs, resource)[jobs["start_time"].notna()].sum())

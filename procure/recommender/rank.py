@@ -14,13 +14,12 @@ from sklearn.gaussian_process.kernels import RBF
 from procure.errors import TableError
 from procure.files import keep
 from procure.models import Predicted, Surrogate, WorkloadWaits
-from procure.models.case import simulated_values
 from procure.models.surrogate import SCHEMA, from_archive
 from procure.objectives import objective, objectives_of
 from procure.objectives.aggregate import REGRET_FLOOR, best_first, front, knee
 from procure.objectives.constraints import explain
 from procure.progress import silent
-from procure.recommender.values import MEAN_WAIT, Criteria, Learn, PackageValues, Simulate, n_nodes
+from procure.recommender.values import MEAN_WAIT, Criteria, Learn, PackageValues, Simulate, n_nodes, stored
 from procure.schemas import COST_UNITS
 from procure.study.rules import MOST_RUN_WHOLE, MOST_WITHOUT_MODEL, can_learn, runs_of
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, few_simulated
@@ -42,10 +41,8 @@ def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
         if one.job_class is not None and all(case.class_jobs.get(one.job_class) == 0 for case in results.cases):
             raise TableError(f"{one.name}: no job is of class {one.job_class}, so nobody waits there; leave it out")
     costs = results.costs if criteria.need_costs else pd.DataFrame()
-    values = {
-        column: np.array([simulated_values(c.packages, rows, c.name, results.policy, column) for c in results.cases])
-        for column in (*criteria.result_columns, *({"saturated"} & set(rows.columns)))
-    }
+    columns = [*criteria.result_columns, *({"saturated"} & set(rows.columns))]
+    values = stored(results, rows, results.cases[0].packages["package_id"], columns)
     return PackageValues(results.cases, values, costs, results.plan.study.recommend.cvar_share)
 
 
@@ -87,7 +84,7 @@ def learn_values(
     left_out = np.zeros_like(values.whole.left_out) if rule == PUBLISHED else values.whole.left_out
     leading = left_out == left_out.min()
     if not can_learn(int((leading & values.simulated).sum()), folds):
-        values.add(every, searched_values(results, columns))
+        values.add(every, stored(results, results.searched, values.packages["package_id"], columns))
     unknown = leading & ~values.simulated
     outright = verify and int(unknown.sum()) <= MOST_WITHOUT_MODEL
     enough = can_learn(int((leading & values.simulated).sum()), folds)
@@ -104,17 +101,7 @@ def learn_values(
         if verify and useless and runs_of(results.plan.study, int(unknown.sum())) <= MOST_RUN_WHOLE:
             note(f"no model of {listed(useless)} is better than a constant: simulating the other packages")
             values.confirm(lambda: np.flatnonzero(unknown))
-    values.add(every, searched_values(results, columns))
-
-
-def searched_values(results: StudyResults, columns: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return what the study's searches have simulated, float64[workloads, packages] by column, NaN elsewhere."""
-    ids = results.cases[0].packages["package_id"]
-    if not len(results.searched):
-        return {column: np.full((len(results.cases), len(ids)), np.nan) for column in columns}
-    groups = [results.searched[results.searched["workload"] == case.name] for case in results.cases]
-    tables = [rows.set_index("package_id").reindex(ids) for rows in groups]
-    return {column: np.array([one[column].to_numpy(dtype="float64") for one in tables]) for column in columns}
+    values.add(every, stored(results, results.searched, values.packages["package_id"], columns))
 
 
 def learner(results: StudyResults, rule: str = RUNS_ALL) -> Learn:

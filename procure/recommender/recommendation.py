@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from procure.packages.nodes import count_matrix
 from procure.recommender.confidence import Confidence
 from procure.recommender.replay_check import UNKNOWN, ReplayCheck, starts_known
 from procure.recommender.rule_costs import RuleCost
-from procure.recommender.values import Criteria, Model, PackageValues
+from procure.recommender.values import Criteria, Model, PackageValues, stored
 from procure.schemas import CLASSES
 from procure.sweep.results import StudyResults, workloads_of
 from procure.sweep.trial import replayed, simulate_once
@@ -137,27 +138,38 @@ FEW_JOBS = 0.01
 _FIGURES = ("mean_wait_time", "p95_wait_time", "share_over_1h")
 _REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node"]
 _OF_TASKS = ["n_tasks", "cpus_per_task", "mem_mb_per_task", "gpus_per_task"]
+_LISTED = ("rank package_id price_usd mean_wait_time simulated jobs_left_out low_wait_time high_wait_time".split(),
+           ["total_cpus", "total_mem_gb", "total_gpus"])  # fmt: skip
+
+
+def jobs_on(results: StudyResults, counts: np.ndarray | None) -> Iterator[pd.DataFrame]:
+    """Give the jobs of each workload that count, as a package, int64[n_types], runs them; None = as in the log.
+
+    Beside its columns a table has ``workload``, its ``weight`` and ``wait``, s, NaN where a job did not start.
+    """
+    plan, policy = results.plan, results.policy
+    for case in results.cases:
+        jobs = plan.workloads[case.name] if counts is None else replayed(plan, counts, case.name, policy)[0].schedule
+        jobs = counted_jobs(jobs.reset_index(drop=True), plan.warm_up(case.name))
+        wait = np.nan if "start_time" not in jobs else (jobs["start_time"] - jobs["submit_time"]).astype("float64")
+        yield jobs.assign(workload=case.name, weight=case.weight, wait=wait)
 
 
 def waits_of(done: Recommendation, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Return every metric of some packages on each workload, float64[workloads, rows]; NaN where not simulated."""
     results, names = done.results, list(done.results.plan.metric_names)
-    ids = done.case.packages["package_id"].iloc[rows]
     runs = pd.concat([one for one in (results.results, results.searched) if len(one)], ignore_index=True)
-    runs = runs[(runs["policy"] == results.policy) & (runs["status"] == "ok") & runs["package_id"].isin(ids)]
-    runs = runs.drop_duplicates(["workload", "package_id"]).set_index(["workload", "package_id"]).reindex(columns=names)
-    each = []
-    for case in results.cases:
-        held = runs.reindex([(case.name, one) for one in ids]).to_numpy(dtype="float64").T
-        new = np.isnan(held[names.index("mean_wait_time")]) & done.package_values.simulated[rows]
-        if new.any():
-            held[:, new] = simulate_once(results, case.name, rows[new], []).T
-        each.append(held)
-    return dict(zip(names, np.stack(each, axis=1), strict=True))
+    held = stored(results, runs, done.case.packages["package_id"].iloc[rows], names)
+    new = np.isnan(held["mean_wait_time"]) & done.package_values.simulated[rows]
+    for i, case in enumerate(results.cases):
+        if new[i].any():
+            for name, values in zip(names, simulate_once(results, case.name, rows[new[i]], []).T, strict=True):
+                held[name][i, new[i]] = values
+    return held
 
 
 def by_class(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> list[dict[str, Any]]:
-    """Return ``class n_jobs mean_wait_time p95_wait_time share_over_1h`` of a package, by jobs over the workloads."""
+    """Return ``class n_jobs mean_wait_time p95_wait_time share_over_1h`` of package i, by jobs over the workloads."""
     found = []
     for name in (*CLASSES, *done.results.plan.study.classes):
         n = np.array([case.class_jobs.get(name, 0) for case in done.results.cases])
@@ -172,33 +184,32 @@ def _mean(figure: np.ndarray, weight: np.ndarray) -> float:
 
 
 def of_all(done: Recommendation, waits: dict[str, np.ndarray], i: int, row: int) -> dict[str, Any]:
-    """Return the mean wait, its 95th percentile, the share over 1 h and the mean over users of a package, column i."""
+    """Return the mean wait, its 95th percentile, the share over 1 h and the mean over users of package i."""
     weight = done.package_values.ran[:, row] * done.package_values.weight
     return {name: _mean(waits[name][:, i], weight) for name in (*_FIGURES, "user_fair_wait_time")}
 
 
-def concentration(done: Recommendation, row: int) -> dict[str, Any]:
+def concentration(done: Recommendation) -> dict[str, Any]:
     """Say whose the demand is, and which request makes most of the waiting, in the workload with the most jobs.
 
-    ``workload``; ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user); of the request, of
-    one user where users are known, whose jobs wait longest in all: ``n_jobs share_of_jobs share_of_waiting``; ``few``.
+    On the first package. ``workload``; ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no
+    user); of the request, of one user where users are known, whose jobs wait longest in all: ``n_jobs share_of_jobs
+    share_of_waiting``; ``few``.
     """
-    results = done.results
-    case = max(results.cases, key=lambda one: one.n_jobs)
-    run, _ = replayed(results.plan, results.counts[row], case.name, results.policy)
-    jobs = counted_jobs(run.schedule, results.plan.warm_up(case.name))
-    wait = (jobs["start_time"] - jobs["submit_time"]).fillna(0).to_numpy(dtype="float64")
+    case = max(done.results.cases, key=lambda one: one.n_jobs)
+    [jobs] = jobs_on(replace(done.results, cases=[case]), done.results.counts[done.first])
+    wait = jobs["wait"].fillna(0).to_numpy(dtype="float64")
     request = jobs.groupby(["user", *REQUEST_AND_LIMIT], sort=False, dropna=False).ngroup().to_numpy()
     waited, n = np.bincount(request, wait), np.bincount(request)
     most = int(waited.argmax())
     found: dict[str, Any] = {"workload": case.name, "user": None, "share_of_demand": None}
-    if (jobs["user"] != "").any():
-        demand = pd.Series(cpu_seconds(jobs)).groupby(jobs["user"].to_numpy()).sum()
-        user = demand.drop(labels="", errors="ignore").idxmax()
+    demand = pd.Series(cpu_seconds(jobs)).groupby(jobs["user"].to_numpy()).sum()
+    if len(named := demand.drop(labels="", errors="ignore")):
+        user = named.idxmax()
         found |= {"user": str(user), "share_of_demand": float(demand[user] / max(float(demand.sum()), 1.0))}
-    found |= {"n_jobs": int(n[most]), "share_of_jobs": float(n[most] / len(jobs))}
     share = float(waited[most] / waited.sum()) if waited.sum() > 0 else 0.0
-    return found | {"share_of_waiting": share, "few": _few(jobs, wait)}
+    found |= {"n_jobs": int(n[most]), "share_of_jobs": float(n[most] / len(jobs)), "share_of_waiting": share}
+    return found | {"few": _few(jobs, wait)}
 
 
 def _few(jobs: pd.DataFrame, wait: np.ndarray) -> dict[str, Any] | None:
@@ -223,16 +234,16 @@ def _few(jobs: pd.DataFrame, wait: np.ndarray) -> dict[str, Any] | None:
 
 def against_log(done: Recommendation) -> tuple[float, float] | None:
     """Return the mean wait on the first package and in the log, s; None where the log does not say it."""
-    found, plan = [], done.results.plan
-    for case, waits in zip(done.results.cases, done.package_values.results[MEAN_WAIT.column], strict=True):
-        jobs = counted_jobs(plan.workloads[case.name], plan.warm_up(case.name))
-        if not np.isnan(waits[done.first]) and starts_known(jobs):
-            logged = (jobs["start_time"] - jobs["submit_time"]).dropna().astype("float64").clip(lower=0).mean()
-            found.append((waits[done.first], logged, case.weight * len(jobs)))
+    here = done.package_values.results[MEAN_WAIT.column][:, done.first]
+    found = [
+        (wait, jobs["wait"].dropna().clip(lower=0).mean(), jobs["weight"].sum())
+        for wait, jobs in zip(here, jobs_on(done.results, None), strict=True)
+        if not np.isnan(wait) and starts_known(jobs)
+    ]
     if not found:
         return None
-    here, logged, weight = np.array(found).T
-    return float(np.average(here, weights=weight)), float(np.average(logged, weights=weight))
+    waits, logged, weight = np.array(found).T
+    return float(np.average(waits, weights=weight)), float(np.average(logged, weights=weight))
 
 
 def about_waiting(done: Recommendation) -> list[str]:
@@ -241,29 +252,18 @@ def about_waiting(done: Recommendation) -> list[str]:
         return []
     waits = waits_of(done, np.array([done.first]))
     whole, classes = of_all(done, waits, 0, done.first), by_class(done, waits, 0)
-    wait, p95 = duration(whole["mean_wait_time"]), duration(whole["p95_wait_time"])
-    text = f"on the first package jobs wait {wait} on average, 95 % of them up to {p95}, and "
-    text += f"{100 * whole['share_over_1h']:.1f} % over an hour"
+    text = "on the first package jobs wait {mean_wait_time} on average, 95 % of them up to {p95_wait_time}, and "
+    text = (text + "{share_over_1h} over an hour").format(**_worded(whole))
     if len(classes) > 1:
-        worst = max(classes, key=lambda one: one["mean_wait_time"])
-        text += f"; the class that waits longest is {worst['class']}: {duration(worst['mean_wait_time'])} on average, "
-        text += f"{100 * worst['share_over_1h']:.1f} % over an hour"
+        longest = _worded(max(classes, key=lambda one: one["mean_wait_time"]))
+        more = "; the class that waits longest is {class}: {mean_wait_time} on average, {share_over_1h} over an hour"
+        text += more.format(**longest)
     return [text]
 
 
-def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, Any]]:
-    """Return what ``procure recommend --format json`` says of each package's waits; whose they are, of the first."""
-    waits, found = waits_of(done, rows), list[dict[str, Any]]()
-    for i, row in enumerate(rows):
-        one: dict[str, Any] = {"by_class": [], "concentration": None, "account": None, "fidelity": None}
-        if done.package_values.simulated[row]:
-            whole, logged = of_all(done, waits, i, int(row)), against_log(done) if i == 0 else None
-            one |= {name: whole[name] for name in ("p95_wait_time", "share_over_1h", "user_fair_wait_time")}
-            one |= {"by_class": by_class(done, waits, i), "logged_mean_wait_time": logged and logged[1]}
-            if i == 0:
-                one |= {"concentration": concentration(done, int(row))} | done.waited.to_dict()
-        found.append(one)
-    return found
+def _worded(figures: dict[str, Any]) -> dict[str, str]:
+    times = {name: duration(value) for name, value in figures.items() if name.endswith("_time")}
+    return figures | times | {"share_over_1h": f"{100 * figures['share_over_1h']:.1f} %"}
 
 
 def counts_of(packages: pd.DataFrame, quotes: pd.DataFrame) -> list[dict[str, int]]:
@@ -273,38 +273,47 @@ def counts_of(packages: pd.DataFrame, quotes: pd.DataFrame) -> list[dict[str, in
 
 
 def records(done: Recommendation) -> list[dict[str, object]]:
-    """Return the first k as plain records, as ``procure recommend --format json`` prints them."""
-    top, packages, criteria = done.ranking.head(done.k), done.case.packages, done.criteria
-    bought = packages.iloc[top["row"].to_numpy()]
-    keep = ["rank", "package_id", "price_usd", "mean_wait_time", "simulated", "jobs_left_out"]
-    keep += ["low_wait_time", "high_wait_time"]
-    table = top[keep].assign(counts=counts_of(bought, done.results.plan.quotes))
-    table = table.assign(**{name: bought[name].to_numpy() for name in ("total_cpus", "total_mem_gb", "total_gpus")})
-    waiting = waiting_records(done, top["row"].to_numpy())
-    rows = [one | more for one, more in zip(table.to_dict(orient="records"), waiting, strict=True)]
-    if criteria != Criteria():
-        for one, line in zip(rows, top.to_dict(orient="records"), strict=True):
-            one |= {"objective": criteria.objective.name, "objective_unit": criteria.objective.unit}
+    """Return the first k as plain records, as ``procure recommend --format json`` prints them.
+
+    What it takes a replay to know, such as whose the demand is, is said of the first package alone.
+    """
+    top, of, results = done.ranking.head(done.k), done.criteria.objective, done.results
+    rows = top["row"].to_numpy()
+    packages, waits, found = done.case.packages.iloc[rows], waits_of(done, rows), list[dict[str, Any]]()
+    bought = packages[_LISTED[1]].assign(counts=counts_of(packages, results.plan.quotes))[["counts", *_LISTED[1]]]
+    sure = pd.DataFrame(index=rows) if done.confidence is None else done.confidence.head(len(rows))
+    sure = sure.drop(columns="package_id", errors="ignore")
+    parts = (table.to_dict(orient="records") for table in (top, bought, sure))
+    for i, (line, holds, ranks) in enumerate(zip(*parts, strict=True)):
+        one: dict[str, Any] = {name: line[name] for name in _LISTED[0]} | holds
+        one |= {"by_class": [], "concentration": None, "account": None, "fidelity": None}
+        if done.package_values.simulated[rows[i]]:
+            whole, logged = of_all(done, waits, i, int(rows[i])), None if i else against_log(done)
+            one |= {name: whole[name] for name in ("p95_wait_time", "share_over_1h", "user_fair_wait_time")}
+            one |= {"by_class": by_class(done, waits, i), "logged_mean_wait_time": logged and logged[1]}
+            one |= {} if i else {"concentration": concentration(done)} | done.waited.to_dict()
+        if done.criteria != Criteria():
+            bounds = [bound.of for bound in done.criteria.constraints]
+            one |= {"objective": of.name, "objective_unit": of.unit}
             one |= {name: line[name] for name in line if name.startswith("objective_")}
-            one["constrained"] = {bound.of.name: line[bound.of.name] for bound in criteria.constraints}
-            names = [bound.of.name for bound in criteria.constraints if bound.of.source == "result"]
-            one["constrained_intervals"] = {name: [line[f"{name}_low"], line[f"{name}_high"]] for name in names}
-    first = {"rules": [cost._asdict() for cost in done.rule_costs], "shape": done.shape}
-    first |= {"other_loads": done.other_loads, "exchanges": done.exchanged}
-    rows = [one | (dict.fromkeys(first) if place else first) for place, one in enumerate(rows)]
-    if done.confidence is not None:
-        sure = done.confidence.head(len(rows)).drop(columns="package_id").to_dict(orient="records")
-        rows = [one | more for one, more in zip(rows, sure, strict=True)]
-    return rows
+            one["constrained"] = {each.name: line[each.name] for each in bounds}
+            one["constrained_intervals"] = {
+                each.name: [line[f"{each.name}_{end}"] for end in ("low", "high")]
+                for each in bounds
+                if each.source == "result"
+            }
+        first = {"rules": [cost._asdict() for cost in done.rule_costs], "shape": done.shape}
+        first |= {"other_loads": done.other_loads, "exchanges": done.exchanged}
+        found.append(one | (dict.fromkeys(first) if i else first) | ranks)
+    return found
 
 
 def front_records(done: Recommendation) -> dict[str, object]:
     """Return the front as a plain document, as ``procure recommend --pareto … --format json`` prints it."""
     assert done.front is not None
     counts = counts_of(done.case.packages.iloc[done.front["row"].to_numpy()], done.results.plan.quotes)
-    rows = done.front.drop(columns="row").to_dict(orient="records")
     axes = [{"name": axis.name, "unit": axis.unit} for axis in done.criteria.axes]
-    return {"axes": axes, "front": [one | {"counts": held} for one, held in zip(rows, counts, strict=True)]}
+    return {"axes": axes, "front": done.front.drop(columns="row").assign(counts=counts).to_dict(orient="records")}
 
 
 def servers_by_type(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFrame:

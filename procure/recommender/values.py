@@ -17,6 +17,7 @@ from procure.objectives.constraints import SHORT, Constraint, parse_all, quantit
 from procure.schemas import PACKAGE
 from procure.study import Study
 from procure.study.rules import objective_of, own_constraints
+from procure.sweep.results import StudyResults
 
 
 @dataclass(frozen=True)
@@ -284,6 +285,19 @@ class PackageValues:
             hint = "; the quotes' power_w, idle_power_w and rack_units, and [costs], say it" * (of.source == "cost")
             raise TableError(f"{of.name}: {of.column} is not known for {n:,} of {len(found):,} packages{hint}")
         return found
+
+
+def stored(
+    results: StudyResults, runs: pd.DataFrame, package_ids: pd.Series, columns: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """Return columns of stored runs of some packages, float64[workloads, packages] each, NaN where there is none."""
+    if not len(runs):
+        return {column: np.full((len(results.cases), len(package_ids)), np.nan) for column in columns}
+    keys, ok = ["workload", "package_id"], runs[(runs["policy"] == results.policy) & (runs["status"] == "ok")]
+    ok = ok.drop_duplicates(keys, keep="last").set_index(keys).reindex(columns=columns)
+    every = pd.MultiIndex.from_product([[case.name for case in results.cases], package_ids])
+    found = ok.reindex(every).to_numpy(dtype="float64", na_value=np.nan).T
+    return dict(zip(columns, found.reshape(len(columns), len(results.cases), -1), strict=True))
 
 
 def n_nodes(packages: pd.DataFrame) -> np.ndarray:

@@ -14,7 +14,7 @@ from procure.offers.template import write_book
 from procure.packages.costs import line_quantity, line_usd, whole_order
 from procure.packages.prices import price_list
 from procure.recommender.recommendation import Recommendation
-from procure.schemas import COST_ITEMS, COST_UNITS
+from procure.schemas import COST_ITEMS
 from procure.tables import check_name, write
 
 ENERGY, NOT_PRICED = "of it energy", "not priced"
@@ -171,13 +171,13 @@ def write_bill(done: Recommendation, path: str | Path) -> Path:
     """Write the bill of quantities of a list's first package: as a table, or as a spreadsheet for an office.
 
     A table has the lines of `with_second`, those of `beside` that are paid once, and a last one for the total. A
-    spreadsheet has them by what they are, with sums, and on a second sheet the cost over the years. That the name says
-    no format, or the file cannot be written, is an error.
+    spreadsheet has them by what they are, with sums. That the name says no format, or the file cannot be written, is an
+    error.
     """
     lines, more = with_second(done), beside(done)
     path = check_bill_name(path)
     if path.suffix.lower() == ".xlsx":
-        return write_book(path, {"Bill": _bill_sheet(done, lines, more), "Costs": _cost_sheet(done)})
+        return write_book(path, {"Bill": _bill_sheet(done, lines, more)})
     whole = [name for name in ("count", "second_count") if name in lines]
     once = more[more["when"] == "once"].drop(columns="when").assign(discount_usd=0.0)
     all_lines = pd.concat([lines, once], ignore_index=True) if len(once) else lines
@@ -204,20 +204,4 @@ def _bill_sheet(done: Recommendation, lines: pd.DataFrame, more: pd.DataFrame) -
     for when, title in (("in the price", "Of it, in the servers' unit prices"), ("each year", "Each year, besides")):
         some = more[more["when"] == when]
         rows += [[], [title], *laid_out(some)] if len(some) else []
-    return rows
-
-
-def _cost_sheet(done: Recommendation) -> list[list[object]]:
-    """Lay out the sheet of costs: each figure with its unit, of the first package and the second."""
-    prices, costs = done.results.plan.study.costs, done.results.costs.iloc[done.ranking["row"].iloc[: min(2, done.k)]]
-    rows: list[list[object]] = [
-        [f"Cost over {prices.years:g} years, interest {prices.interest_percent:g} % a year"],
-        ["cost", "unit", *("first", "second")[: len(costs)]],
-    ]
-    for name, unit in COST_UNITS.items():
-        if name == "carbon_t_per_year" and prices.carbon_g_per_kwh is None:
-            continue
-        shown = [round(value, 2) if unit == "US$" else value for value in costs[name].astype("float64").tolist()]
-        unpriced = name == "energy_usd" and prices.usd_per_kwh is None
-        rows.append([name, unit, *(NOT_PRICED if unpriced else "" if value != value else value for value in shown)])
     return rows

@@ -12,19 +12,16 @@ from procure.comparison.waits import size_class, user_class
 from procure.objectives.conditions import JobClass
 from procure.packages.costs import Costs
 from procure.page.names import servers
-from procure.recommender.recommendation import Recommendation
-from procure.recommender.replay_check import cut_sentence
+from procure.recommender.recommendation import Recommendation, jobs_on
+from procure.recommender.replay_check import cut_sentence, starts_known
 from procure.recommender.rule_costs import BestOfBudget, best_of_budget, shape_notes
 from procure.recommender.values import Criteria
 from procure.reports.bill import order_usd
 from procure.schemas import CLASSES, COST_ITEMS, as_logged
 from procure.simulator.metrics import LONG_WAIT
 from procure.study.rules import unlisted
-from procure.sweep.results import StudyResults
-from procure.sweep.trial import replayed
 from procure.text import counted, duration, joined
 from procure.workload.describe import class_of
-from procure.workload.parts import counted_jobs
 
 NEARLY = 1.05
 """A package is nearly as good if jobs wait at most 5 % longer on it, or a second."""
@@ -108,46 +105,27 @@ class Compared:
 
 def compared(done: Recommendation) -> Compared:
     """Replay the jobs of all workloads on the first package and on what it is compared with."""
-    results = done.results
-    jobs, first, existing = _counted(results), results.counts[done.first], results.plan.existing
-    names, table = {"wait": "this purchase"}, jobs.assign(wait=_waits_on(results, first, jobs))
-    stands = existing is not None and len(existing) > 0
-    alone = _waits_on(results, np.zeros_like(first), jobs) if stands else np.array([np.nan])
-    if not np.isnan(alone).any():
+    results, ranking, names = done.results, done.ranking, {"wait": "this purchase"}
+    first, existing = results.counts[done.first], results.plan.existing
+
+    def jobs(counts: np.ndarray | None) -> pd.DataFrame:
+        return pd.concat(jobs_on(results, counts), ignore_index=True)
+
+    logged, stands = jobs(None), existing is not None and len(existing) > 0
+    table = logged.assign(wait=jobs(first)["wait"])
+    alone = jobs(np.zeros_like(first))["wait"] if stands else pd.Series([np.nan])
+    if not alone.isna().any():
         names["today"], table["today"] = "today's nodes alone", alone
-    elif "start_time" in jobs and jobs["start_time"].notna().mean() > 0.5:
-        logged = (jobs["start_time"] - jobs["submit_time"]).astype("float64").clip(lower=0)
-        names["today"], table["today"] = "in the log", logged.to_numpy()
-    ranking = done.ranking
-    kept = ranking.get("satisfies", True)
-    able = np.sort(ranking.loc[ranking["simulated"] & (ranking["jobs_left_out"] == 0) & kept, "row"].to_numpy())
+    elif starts_known(logged):
+        names["today"], table["today"] = "in the log", logged["wait"].clip(lower=0)
+    kept = ranking["simulated"] & (ranking["jobs_left_out"] == 0) & ranking.get("satisfies", True)
+    able = np.sort(ranking.loc[kept, "row"].to_numpy())
     if len(able) > 1:
         middle = able[np.argsort(done.case.wait[able], kind="stable")[len(able) // 2]]
         names["middle"] = f"the middle of {len(able):,} packages"
-        table["middle"] = _waits_on(results, results.counts[middle], jobs)
+        table["middle"] = jobs(results.counts[middle])["wait"]
     n = len(results.cases)
     return Compared(results.cases[0].name if n == 1 else f"the {n} workloads", names, table)
-
-
-def _counted(results: StudyResults) -> pd.DataFrame:
-    """Return the jobs of all workloads that count, with ``workload``, ``weight`` and their ``row`` in it."""
-    parts = []
-    for case in results.cases:
-        every = results.plan.workloads[case.name].reset_index(drop=True)
-        every = every.assign(workload=case.name, weight=case.weight, row=np.arange(len(every)))
-        parts.append(counted_jobs(every, results.plan.warm_up(case.name)))
-    return pd.concat(parts, ignore_index=True)
-
-
-def _waits_on(results: StudyResults, counts: np.ndarray, jobs: pd.DataFrame) -> np.ndarray:
-    """Return the waits, s, of the jobs of `_counted` on a package, NaN where one did not run."""
-    found = []
-    for name, part in jobs.groupby("workload", sort=False):
-        run = replayed(results.plan, counts, str(name), results.policy)[0]
-        schedule = run.schedule.iloc[part["row"].to_numpy()]
-        waits = (schedule["start_time"] - schedule["submit_time"]).astype("float64")
-        found.append(waits.to_numpy(na_value=np.nan))
-    return np.concatenate(found)
 
 
 @dataclass(frozen=True)

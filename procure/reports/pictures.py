@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.page.charts import BLUE, GREEN, GREY, ORANGE, column, time_axis
+from procure.page.charts import BLUE, GREEN, GREY, ORANGE, column, records, time_axis
 from procure.page.names import servers
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.replay_check import starts_known
 from procure.recommender.rule_costs import BestOfBudget
 from procure.reports.memo import Compared
 from procure.sweep.trial import replayed
@@ -133,35 +134,29 @@ def weeks(done: Recommendation) -> tuple[dict[str, Any], dict[str, Any]]:
 
     Both are of the purchase, and of today's nodes or, for the queue, the log.
     """
-    results = done.results
+    results, first = done.results, done.results.counts[done.first]
     name = max(results.cases, key=lambda one: len(results.plan.workloads[one.name])).name
-    jobs, first = results.plan.workloads[name], results.counts[done.first]
-    used, queued = list[dict[str, Any]](), list[dict[str, Any]]()
+    jobs = results.plan.workloads[name]
     systems = {"this purchase": first}
     if results.plan.existing is not None and len(results.plan.existing):
         systems["today's nodes alone"] = np.zeros_like(first)
-    begin, end = int(jobs["submit_time"].min()), int(jobs["submit_time"].max()) + 1
-    edges = np.linspace(begin, end, _N_PERIODS + 1)
-    cpus = (jobs["n_nodes"] * jobs["cpus_per_node"]).to_numpy(dtype="float64")
-    submit = jobs["submit_time"].to_numpy(dtype="float64")
+    edges = np.linspace(int(jobs["submit_time"].min()), int(jobs["submit_time"].max()) + 1, _N_PERIODS + 1)
+    used, queued = list[dict[str, Any]](), list[dict[str, Any]]()
 
-    def add(into: list[dict[str, Any]], system: str, values: np.ndarray) -> None:
-        into.extend({"time": t, "system": system, "value": v} for t, v in zip(edges[:-1], values, strict=True))
+    def add(into: list[dict[str, Any]], system: str, level: np.ndarray, digits: int) -> None:
+        into.extend(records(time=edges[:-1], system=system, value=level.round(digits)))
 
     for system, counts in systems.items():
         run, nodes = replayed(results.plan, counts, name, results.policy)
-        start, stop = (
-            run.schedule[one].astype("float64").to_numpy(na_value=np.nan) for one in ("start_time", "end_time")
-        )
-        ran = ~np.isnan(start)
-        if ran.any():
-            share = _mean_level(start[ran], stop[ran], cpus[ran], edges) / float(nodes["cpus"].sum())
-            add(used, system, share.round(4))
-            add(queued, system, _mean_level(submit[ran], start[ran], np.ones(int(ran.sum())), edges).round(2))
-    if len(systems) == 1 and "start_time" in jobs and jobs["start_time"].notna().mean() > 0.5:
-        known = jobs["start_time"].notna().to_numpy()
-        logged = jobs["start_time"].to_numpy(dtype="float64", na_value=np.nan)[known]
-        add(queued, "in the log", _mean_level(submit[known], logged, np.ones(len(logged)), edges).round(2))
+        ran = run.schedule[run.schedule["start_time"].notna()]
+        if len(ran):
+            start, cpus = ran["start_time"], ran["n_nodes"] * ran["cpus_per_node"]
+            add(used, system, _mean_level(start, ran["end_time"], cpus, edges) / float(nodes["cpus"].sum()), 4)
+            add(queued, system, _mean_level(ran["submit_time"], start, start.notna(), edges), 2)
+    if len(systems) == 1 and starts_known(jobs):
+        started = jobs[jobs["start_time"].notna()]
+        start = started["start_time"]
+        add(queued, "in the log", _mean_level(started["submit_time"], start, start.notna(), edges), 2)
     dated = has_dates(jobs)
     return (
         _over_time(used, "CPUs in use", {"axis": {"format": ".0%"}, "scale": {"domain": [0, 1]}}, dated),
@@ -169,8 +164,9 @@ def weeks(done: Recommendation) -> tuple[dict[str, Any], dict[str, Any]]:
     )
 
 
-def _mean_level(begin: np.ndarray, end: np.ndarray, amount: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def _mean_level(begin: pd.Series, end: pd.Series, amount: pd.Series, edges: np.ndarray) -> np.ndarray:
     """Return the mean over each period of what intervals hold: float64[len(edges) - 1]."""
+    begin, end, amount = (one.to_numpy(dtype="float64") for one in (begin, end, amount))
     moments = np.concatenate([begin, end])
     order = np.argsort(moments, kind="stable")
     moments, level = moments[order], np.cumsum(np.concatenate([amount, -amount])[order])

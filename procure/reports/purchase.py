@@ -238,7 +238,6 @@ def _page(
         budget_chart=sections.budget(budget_by_category(bought, plan.quotes)),
         notes=done.about,
         case=case,
-        hit_share=study.evaluate.hit_share,
         jobs=[sections.workload(name, plan.workloads[name], zones[name]) for name in names],
         sections=[html for _, html in evidence.values() if html],
         # Scripts look for these ids in every report.
