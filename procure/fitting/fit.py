@@ -327,9 +327,12 @@ def _limits(seen: _Seen) -> list[Rule]:
             f"this most; by chance {one.chance:.1g}",
         )
         for one in seen.account.limits
+        if one.kind in _LIMITED
     ]
 
 
+_LIMITED = ("user", "account", "partition")
+"""Whose limits a site's rules can say; the account tells those of QOS, which `site read` takes from Slurm."""
 _KINDS: dict[str, Callable[[_Seen], list[Rule]]] = {
     "pause": lambda seen: [_pause(seen.held)],
     "pause by partition": _pauses_of("partition"),
