@@ -796,6 +796,7 @@ def test_what_stands_around_a_table(tmp_path):
         ("a b c\n1 2 3\n", "--column FIELD=COLUMN"),
         ("INSERT INTO `c_job_table` VALUES (1,2,'x');\n", "complete-insert"),
         ("PAR1\0\0", "NAME.parquet"),
+        ("# GWA-T-1\n0 0 7 3600 16 -1 -1 16 7200 -1 1 U1 G1 E1 q P1 S1 S1 UNITARY" + " -1" * 10, "Grid Workload"),
     ],
 )
 def test_what_is_known_but_not_read_is_named_with_the_way_on(tmp_path, text, word):
@@ -866,18 +867,7 @@ def test_what_a_cell_of_a_csv_may_say(tmp_path, field, unit, cell, found):
         assert import_log(tmp_path / "log.csv", columns=columns).jobs[field].tolist() == [found]
 
 
-def test_swf_of_the_grid_workload_archive(tmp_path):
-    """Comments begin with #, and users, groups and queues have names; a line of JSON is a job."""
-    (tmp_path / "log.gwf").write_text(
-        "# GWA-T-1\n# UnixStartTime: 1106784000\n0 0 7 3600 16 -1 -1 16 7200 -1 1 U1 G1 E1 q P1 S1 S1 UNITARY -1\n"
-        "1 0 7 3600 16 -1 -1 16 7200 -1 1 -1 G1 E1 q P1 S1 S1 UNITARY -1\n"
-    )
-    jobs = import_log(tmp_path / "log.gwf").jobs
-    assert jobs["submit_time"].tolist() == [1106784000] * 2
-    assert jobs[["user", "account", "partition", "run_time"]].to_numpy().tolist() == [
-        ["U1", "G1", "q", 3600],
-        ["", "G1", "q", 3600],
-    ]
+def test_a_line_of_json_is_a_job(tmp_path):
     time = {"submission": 1704186000, "start": 1704186600, "end": 1704190200}
     job = {"job_id": 5, "nodes": "n1", "allocation_nodes": 1, "time": time, "required": {"CPUs": 4}}
     (tmp_path / "log").write_text("\n".join(json.dumps(job | {"job_id": n}) for n in (5, 6)))
