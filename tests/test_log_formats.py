@@ -523,21 +523,6 @@ def test_a_date_of_another_form_is_refused(tmp_path, when):
         sacct(tmp_path, f"1|a|{when}|{when}|{when}|COMPLETED|02:00:00|4|8G|1|01:00:00")
 
 
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("JobID      User   Submit\n---------- ------ ------\n1 a 2024-01-02T10:00:00\n", "parsable2"),
-        ("JobID|User\n1|a\n", "print-sacct-command"),
-        ('{"jobs":[{"id":1,"t_submit":1.0}]}', "sacct --json"),
-    ],
-)
-def test_what_is_almost_sacct_is_refused_with_the_way_on(tmp_path, text, word):
-    """A table for people, columns that lack, jobs of another program."""
-    (tmp_path / "log").write_text(text)
-    with pytest.raises(TableError, match=word):
-        import_log(tmp_path / "log")
-
-
 def test_a_long_log_is_told_by_its_first_line():
     """Of which only the beginning is looked at, so that its last line is cut."""
     assert recognised(SGE * 3 + SGE[:60]).name == "sge"
@@ -584,11 +569,7 @@ def test_clusters_and_memory_of_slurmdbd(tmp_path):
     assert import_log(path).jobs["mem_mb_per_node"].tolist() == [5000]
 
 
-def test_squeue_is_told_from_sacct(tmp_path):
-    path = tmp_path / "log.json"
-    path.write_text(json.dumps({"jobs": [{"job_id": 1, "job_state": ["PENDING"], "name": "x"}]}))
-    with pytest.raises(TableError, match="squeue --json"):
-        import_log(path)
+def test_a_pending_array_whose_list_was_cut_is_no_step(tmp_path):
     row = "8_[1,3,5,...]|a|1704186000|Unknown|Unknown|PENDING|02:00:00|4|8G|1|00:00:00"
     good = "9|a|1704186000|1704186600|1704190200|COMPLETED|02:00:00|4|8G|1|01:00:00"
     assert sacct(tmp_path, row, good).dropped == {"never started": 1}
@@ -794,6 +775,10 @@ def test_what_stands_around_a_table(tmp_path):
         ('{"apiVersion": "v1", "items": [], "kind": "List"}', "its keys are apiVersion, items, kind"),
         ('[{"status": "Pass", "vc": "e", "attempts": []}]', "its keys are status, vc, attempts"),
         ("a b c\n1 2 3\n", "--column FIELD=COLUMN"),
+        ("JobID      User   Submit\n---------- ------ ------\n1 a 2024-01-02T10:00:00\n", "parsable2"),  # for people
+        ("JobID|User\n1|a\n", "print-sacct-command"),
+        ('{"jobs":[{"id":1,"t_submit":1.0}]}', "sacct --json"),
+        ('{"jobs":[{"job_id":1,"job_state":["PENDING"],"name":"x"}]}', "squeue --json"),
         ("INSERT INTO `c_job_table` VALUES (1,2,'x');\n", "complete-insert"),
         ("PAR1\0\0", "NAME.parquet"),
         ("# GWA-T-1\n0 0 7 3600 16 -1 -1 16 7200 -1 1 U1 G1 E1 q P1 S1 S1 UNITARY" + " -1" * 10, "Grid Workload"),

@@ -106,8 +106,8 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
     columns |= {"n_nodes": nodes, "cpus_per_node": cpus, "mem_mb_per_node": per_node(memory, per, nodes, cpus)}
     if how.node_field is None and more_fields:
         ledger.note(
-            f"rows have {frame.shape[1]} fields where SWF has {len(_NAMES)}, as MetaCentrum's have: if it is of theirs, "
-            "--set preset=metacentrum reads the nodes, and memory in its unit"
+            f"rows have {frame.shape[1]} fields where SWF has {len(_NAMES)}, as MetaCentrum's have: if it is of "
+            "theirs, --set preset=metacentrum reads the nodes, and memory in its unit"
         )
     _look_at_memory(columns, field["requested memory"], mem_unit, more_fields, ledger)
     ledger.shape = how.asks or "tasks"
