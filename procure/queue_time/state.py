@@ -10,7 +10,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.schemas import JOB
-from procure.tables import check
+from procure.tables import cell_errors, check
 from procure.workload.clock import moment, zone
 from procure.workload.slurm import (
     array_tasks,
@@ -125,7 +125,12 @@ def parse_state(
                 raise
             bad.append(str(error))
     kept = [row for row in rows if held or row["state"] != HELD]
-    return check(pd.DataFrame(kept, columns=_COLUMNS, dtype=object), JOB, source)
+    frame = pd.DataFrame(kept, columns=_COLUMNS, dtype=object)
+    if bad is not None:
+        wrong = cell_errors(frame, JOB, source)[1]
+        bad += map(str, wrong)
+        frame = frame.drop({one.row for one in wrong}).reset_index(drop=True)
+    return check(frame, JOB, source)
 
 
 def _layout(lines: list[str], source: str) -> tuple[str, ...]:
