@@ -88,7 +88,7 @@ def test_what_was_held_equals_its_slow_twin(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     nodes["cpus"] = rng.choice([8, 12], len(nodes)) if seed % 2 else 8
     jobs["held_cpus_per_node"] = rng.choice([0, 4, 8, 12, 40], len(jobs))
-    jobs["exclusive"] = rng.choice(["", "1"], len(jobs), p=[0.8, 0.2])
+    jobs["exclusive"] = rng.choice([False, True], len(jobs), p=[0.8, 0.2])
     jobs["node_ids"] = jobs["node_ids"].mask(rng.random(len(jobs)) < 0.2, "")
     laid = lay_out(started_jobs(jobs), nodes)
     agree(laid, naive_account(jobs, nodes))

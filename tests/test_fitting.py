@@ -11,8 +11,8 @@ from naive_fitting import naive_easy
 from test_account import under
 
 from procure.account.account import account_waits
-from procure.account.inferred import pauses_of
-from procure.account.layout import started_jobs
+from procure.account.inferred import Limit, pauses_of
+from procure.account.layout import OWNERS, started_jobs
 from procure.account.sweep import CAUSES
 from procure.errors import TableError
 from procure.fitting import fit
@@ -252,6 +252,14 @@ def test_a_pause_that_is_everybodys_is_no_rule_of_a_name():
     assert [(rule.subject, rule.value) for rule in rules] == [("", 5), ("user c", 900)]
     every = [rule for kind in ("pause", "pause by user") for rule in fit._KINDS[kind](seen)]
     assert len(every) == 4 and (pauses_of(rules, jobs) == pauses_of(every, jobs)).all()
+
+
+def test_a_limit_of_a_qos_is_no_rule_of_a_site():
+    """A site's rules cannot say it, so that a fit writes it not."""
+    limits = [Limit(owner, "jobs", 3, 20, 20, 1.0, 0.0, kind) for owner, kind in enumerate(OWNERS)]
+    account = SimpleNamespace(limits=limits, names=["a", "b", "c", "d", "e in d"])
+    found = fit._KINDS["limits"](SimpleNamespace(account=account))
+    assert [rule.subject for rule in found] == ["user a jobs", "account b jobs", "partition c jobs"]
 
 
 def test_without_a_site_rules_is_easy():

@@ -523,21 +523,6 @@ def test_a_date_of_another_form_is_refused(tmp_path, when):
         sacct(tmp_path, f"1|a|{when}|{when}|{when}|COMPLETED|02:00:00|4|8G|1|01:00:00")
 
 
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("JobID      User   Submit\n---------- ------ ------\n1 a 2024-01-02T10:00:00\n", "parsable2"),
-        ("JobID|User\n1|a\n", "print-sacct-command"),
-        ('{"jobs":[{"id":1,"t_submit":1.0}]}', "sacct --json"),
-    ],
-)
-def test_what_is_almost_sacct_is_refused_with_the_way_on(tmp_path, text, word):
-    """A table for people, columns that lack, jobs of another program."""
-    (tmp_path / "log").write_text(text)
-    with pytest.raises(TableError, match=word):
-        import_log(tmp_path / "log")
-
-
 def test_a_long_log_is_told_by_its_first_line():
     """Of which only the beginning is looked at, so that its last line is cut."""
     assert recognised(SGE * 3 + SGE[:60]).name == "sge"
@@ -584,11 +569,7 @@ def test_clusters_and_memory_of_slurmdbd(tmp_path):
     assert import_log(path).jobs["mem_mb_per_node"].tolist() == [5000]
 
 
-def test_squeue_is_told_from_sacct(tmp_path):
-    path = tmp_path / "log.json"
-    path.write_text(json.dumps({"jobs": [{"job_id": 1, "job_state": ["PENDING"], "name": "x"}]}))
-    with pytest.raises(TableError, match="squeue --json"):
-        import_log(path)
+def test_a_pending_array_whose_list_was_cut_is_no_step(tmp_path):
     row = "8_[1,3,5,...]|a|1704186000|Unknown|Unknown|PENDING|02:00:00|4|8G|1|00:00:00"
     good = "9|a|1704186000|1704186600|1704190200|COMPLETED|02:00:00|4|8G|1|01:00:00"
     assert sacct(tmp_path, row, good).dropped == {"never started": 1}
@@ -794,8 +775,13 @@ def test_what_stands_around_a_table(tmp_path):
         ('{"apiVersion": "v1", "items": [], "kind": "List"}', "its keys are apiVersion, items, kind"),
         ('[{"status": "Pass", "vc": "e", "attempts": []}]', "its keys are status, vc, attempts"),
         ("a b c\n1 2 3\n", "--column FIELD=COLUMN"),
+        ("JobID      User   Submit\n---------- ------ ------\n1 a 2024-01-02T10:00:00\n", "parsable2"),  # for people
+        ("JobID|User\n1|a\n", "print-sacct-command"),
+        ('{"jobs":[{"id":1,"t_submit":1.0}]}', "sacct --json"),
+        ('{"jobs":[{"job_id":1,"job_state":["PENDING"],"name":"x"}]}', "squeue --json"),
         ("INSERT INTO `c_job_table` VALUES (1,2,'x');\n", "complete-insert"),
         ("PAR1\0\0", "NAME.parquet"),
+        ("# GWA-T-1\n0 0 7 3600 16 -1 -1 16 7200 -1 1 U1 G1 E1 q P1 S1 S1 UNITARY" + " -1" * 10, "Grid Workload"),
     ],
 )
 def test_what_is_known_but_not_read_is_named_with_the_way_on(tmp_path, text, word):
@@ -866,18 +852,7 @@ def test_what_a_cell_of_a_csv_may_say(tmp_path, field, unit, cell, found):
         assert import_log(tmp_path / "log.csv", columns=columns).jobs[field].tolist() == [found]
 
 
-def test_swf_of_the_grid_workload_archive(tmp_path):
-    """Comments begin with #, and users, groups and queues have names; a line of JSON is a job."""
-    (tmp_path / "log.gwf").write_text(
-        "# GWA-T-1\n# UnixStartTime: 1106784000\n0 0 7 3600 16 -1 -1 16 7200 -1 1 U1 G1 E1 q P1 S1 S1 UNITARY -1\n"
-        "1 0 7 3600 16 -1 -1 16 7200 -1 1 -1 G1 E1 q P1 S1 S1 UNITARY -1\n"
-    )
-    jobs = import_log(tmp_path / "log.gwf").jobs
-    assert jobs["submit_time"].tolist() == [1106784000] * 2
-    assert jobs[["user", "account", "partition", "run_time"]].to_numpy().tolist() == [
-        ["U1", "G1", "q", 3600],
-        ["", "G1", "q", 3600],
-    ]
+def test_a_line_of_json_is_a_job(tmp_path):
     time = {"submission": 1704186000, "start": 1704186600, "end": 1704190200}
     job = {"job_id": 5, "nodes": "n1", "allocation_nodes": 1, "time": time, "required": {"CPUs": 4}}
     (tmp_path / "log").write_text("\n".join(json.dumps(job | {"job_id": n}) for n in (5, 6)))

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.queue_time import evaluation, store
-from procure.queue_time import predict as room
 from procure.queue_time.answer import cautions
 from procure.queue_time.predict import Request, pending_waits, read_script, situation
 from procure.queue_time.state import FIELDS, HELD, live_state, parse_state
@@ -78,13 +77,6 @@ def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: p
     assert "procure was trained at the cut" in result.stderr
 
 
-def test_evaluate_takes_a_moment_to_test_from(folder: Path) -> None:
-    jobs = pd.read_parquet(folder / "jobs.parquet")
-    cut = int(jobs["submit_time"].iloc[600])
-    found = evaluation.evaluate(jobs, methods=["gbt"], test_from=cut)
-    assert found.rows[0]["n_test"] == int((jobs["submit_time"] >= cut).sum())
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -114,18 +106,6 @@ def test_a_real_squeue_is_read(shared_data) -> None:  # type: ignore[no-untyped-
     assert {"PENDING", "RUNNING"} == set(found["state"])
     assert found.loc[found["state"] == "RUNNING", "start_time"].notna().all()
     assert "27" not in set(found["job_id"])
-
-
-def test_limits_and_memory_are_read_as_sbatch_reads_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--time 480 is eight hours, --mem 64G is 65,536 MiB, UNLIMITED is no limit."""
-    asked = []
-    monkeypatch.setattr(room, "check_request", lambda site, request, state: asked.append(request))
-    words = ["predict", "--model", str(folder / "site.model"), "--cpus", "4", "--format", "json"]
-    for time, mem in (("480", "64G"), ("2-00", "4000"), ("UNLIMITED", "1T")):
-        ask(folder, *words, "--time", time, "--mem", mem)
-    assert [(one.requested_time, one.mem_mb) for one in asked] == [
-        (28_800, 65_536), (172_800, 4000), (0, 1_048_576),
-    ]  # fmt: skip
 
 
 PRINTED = """\

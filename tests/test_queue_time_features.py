@@ -102,12 +102,6 @@ def test_counts_agree_with_a_slow_twin() -> None:
             assert np.isnan(found["user_log_wait_1"].iloc[i])
 
 
-def test_the_row_order_of_the_table_does_not_matter() -> None:
-    jobs = random_jobs(5).drop_duplicates("submit_time")
-    turned = jobs.sample(frac=1, random_state=1)
-    np.testing.assert_allclose(site_features(jobs).loc[turned.index], site_features(turned), rtol=1e-5)
-
-
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), data=st.data())

@@ -444,10 +444,11 @@ def test_a_queue_that_is_hidden_is_said(fake: SimpleNamespace) -> None:
 
 
 def test_a_line_that_cannot_be_read_costs_that_line_alone(fake: SimpleNamespace) -> None:
-    """A requeued job without a start, and an array without end, leave the others; what is left out is counted."""
+    """A requeued job without a start, memory without end and such an array leave the others; they are counted."""
     line = "{}|ann|cpu|{}|None|2|1|100M|N/A|1:00:00|{}|{}|1"
     fake.queue = [line.format(job, "RUNNING", fake.now - 50, fake.now - 20) for job in range(40)]
     fake.queue.insert(7, line.format(100, "COMPLETING", fake.now - 50, "N/A"))
+    fake.queue.insert(9, line.format(101, "RUNNING", fake.now - 50, fake.now - 20).replace("100M", "99999999999T"))
     fake.queue.append(line.format("9_[5,10-1000000:2%7]", "PENDING", fake.now - 50, "N/A"))
     fake.queue.append(line.format("10_[0-99999]", "PENDING", fake.now - 50, "N/A"))
     fake.collector.tick()
@@ -455,7 +456,7 @@ def test_a_line_that_cannot_be_read_costs_that_line_alone(fake: SimpleNamespace)
     assert names[:40] == [str(job) for job in range(40)] and names[40:43] == ["9_5", "9_10", "9_12"]
     assert len([name for name in names if name.startswith("10_")]) == 2000
     problems = fake.collector.store.problems()
-    assert "left out: 1, such as" in problems["lines"] and "squeue" not in problems
+    assert "left out: 2, such as" in problems["lines"] and "squeue" not in problems
 
 
 def test_the_run_of_a_requeued_job_has_an_end(fake: SimpleNamespace) -> None:

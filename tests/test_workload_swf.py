@@ -1,15 +1,16 @@
-"""The SWF reader."""
+"""The SWF reader; and a job table, which is read as it is."""
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
 from procure.schemas import JOB
-from procure.tables import read, write
-from procure.workload import import_log, slice_day
+from procure.tables import check, read, write
+from procure.workload import import_log, read_log, slice_day
 
 HEADER = "; Version: 2.2\n; UnixStartTime: 1000\n; Queue:  2 express  \n"
 NAMES = "job submit wait run procs cpu_time used asked limit mem status user group exe queue part prev think"
@@ -138,3 +139,24 @@ def test_headers_and_times_that_nothing_has_are_no_hint(swf):
     imported = swf(row(submit=2**39), header=header)
     assert imported.jobs["submit_time"].tolist() == [2**39] and imported.jobs.attrs["clock"] == "log"
     assert not [note for note in imported.notes if "nodes" in note]
+
+
+JOBS = check(pd.DataFrame({"job_id": ["a", "b"], "submit_time": [5, 9], "run_time": 3, "cpus_per_node": 2}), JOB)
+
+
+@pytest.mark.parametrize("name", ["jobs.parquet", "jobs.csv", "jobs.csv.gz"])
+def test_a_job_table_is_read_as_it_is(tmp_path, name):
+    write(JOBS, tmp_path / name)
+    log = read_log(tmp_path / name)
+    pd.testing.assert_frame_equal(log.jobs, JOBS)
+    assert (log.n_read, log.dropped, log.notes, log.origin) == (2, {}, [], 0)
+
+
+@pytest.mark.parametrize(("name", "format"), [("a.swf", None), ("a.swf.txt", None), ("a.log", "swf")])
+def test_an_swf_log_is_known_by_its_name_and_knows_its_origin(tmp_path, name, format):
+    """The Unix second at which its own clock shows 0, from the header."""
+    (tmp_path / name).write_text(f"{HEADER}{row()}\n")
+    log = import_log(tmp_path / name, format)
+    assert log.origin == 1000 and log.jobs["submit_time"].tolist() == [1010]
+    again = import_log(tmp_path / name, "swf", clock="log")
+    assert again.origin == 0 and again.jobs["submit_time"].tolist() == [10]

@@ -7,21 +7,16 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.sweep import FAR
 from procure.errors import TableError
 from procure.site.model import Site
 from procure.text import be, counted
-
-SAID_NO = ("", "0", "0.0", "no", "false", "nan", "none", "<na>")
-"""What a column ``exclusive`` says of a job that shares its nodes."""
 
 
 def said_whole(jobs: pd.DataFrame, site: Site | None = None) -> np.ndarray:
     """Return which jobs took their nodes whole, as the log's column ``exclusive`` or the site says: bool[n_jobs]."""
     found = np.zeros(len(jobs), bool)
     if "exclusive" in jobs:
-        text = jobs["exclusive"].astype(str).str.strip().str.casefold()
-        found |= ~text.isin(SAID_NO).to_numpy(bool)
+        found |= jobs["exclusive"].to_numpy(bool)
     if site is not None:
         found |= site.select.consume == "node"
         whole = [one.name for one in site.partitions if one.oversubscribe.startswith("exclusive")]
@@ -69,20 +64,12 @@ def levels(start: np.ndarray, end: np.ndarray, of: np.ndarray, *amounts: np.ndar
     kept = (end > start) & (of >= 0)
     at = np.concatenate([end[kept], start[kept]])  # of one moment, ends come before starts
     whose = np.concatenate([of[kept], of[kept]]).astype(np.int64)
-    order = _by_owner(whose, at)
+    order = np.lexsort((at, whose))
     at, whose = at[order], whose[order]
     # Each owner's changes add up to 0, so no level carries over to the next.
     lasted = np.append(np.where(whose[1:] == whose[:-1], np.diff(at), 0), 0)[: len(at)]
     changes = (np.concatenate([-amount[kept], amount[kept]]) for amount in amounts)
     return [Levels(whose, np.cumsum(change[order]), lasted) for change in changes]
-
-
-def _by_owner(whose: np.ndarray, then: np.ndarray) -> np.ndarray:
-    """Return the stable order by owner, then by another number."""
-    span = int(np.ptp(then)) + 1 if len(then) else 1
-    if (int(whose.max(initial=0)) + 1) * span < FAR:  # as one number, in a third of the time
-        return np.argsort(whose * span + (then - then.min(initial=FAR)), kind="stable")
-    return np.lexsort((then, whose))
 
 
 def most_at_once(start: np.ndarray, end: np.ndarray, of: np.ndarray, amount: np.ndarray, n: int) -> np.ndarray:
@@ -97,7 +84,7 @@ def usual_most(some: Levels, n: int) -> np.ndarray:
     """Return the least level of each owner that it exceeds for at most 2 % of the time with anything running."""
     kept = (some.level > 0) & (some.lasted > 0)
     whose, level, lasted = (one[kept] for one in some)
-    order = _by_owner(whose, -level)
+    order = np.lexsort((-level, whose))
     whose, level, lasted = whose[order], level[order], lasted[order]
     total = np.bincount(whose, lasted, minlength=n)
     before = np.cumsum(lasted) - lasted

@@ -37,15 +37,10 @@ class Fidelity(NamedTuple):
     rank_correlation: float
     level: float = 1.0  # mean wait of the schedule over the log's
 
-    def ratios(self, other: Fidelity) -> tuple[float, float, float]:
+    def ratios(self, other: Fidelity) -> np.ndarray:
         """Return how far this is beside another in each of the three, 1 = as far."""
-        pairs = (
-            (self.mean_error, other.mean_error),
-            (self.distance, other.distance),
-            (1 - self.rank_correlation, 1 - other.rank_correlation),
-        )
-        error, distance, order = ((own + 1e-9) / (beside + 1e-9) for own, beside in pairs)
-        return error, distance, order
+        own, beside = (np.array([one.mean_error, one.distance, 1 - one.rank_correlation]) for one in (self, other))
+        return (own + 1e-9) / (beside + 1e-9)
 
 
 def fidelity(jobs: pd.DataFrame, schedule: pd.DataFrame) -> Fidelity:
@@ -327,9 +322,12 @@ def _limits(seen: _Seen) -> list[Rule]:
             f"this most; by chance {one.chance:.1g}",
         )
         for one in seen.account.limits
+        if one.kind in _LIMITED
     ]
 
 
+_LIMITED = ("user", "account", "partition")
+"""Whose limits a site's rules can say; the account tells those of QOS, which `site read` takes from Slurm."""
 _KINDS: dict[str, Callable[[_Seen], list[Rule]]] = {
     "pause": lambda seen: [_pause(seen.held)],
     "pause by partition": _pauses_of("partition"),

@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from procure.account.inferred import bounds_of, pauses_of
-from procure.account.layout import OWNERS, owners_of
+from procure.account.layout import owners_of
 from procure.account.nodes import held_cpus
 from procure.errors import TableError
 from procure.policies.easy import HEAD, Easy, EasyOwn, easy
@@ -265,7 +265,6 @@ class Rules(Easy):
                 "policy rules holds jobs back by itself and knows one reservation; leave depth and hold out"
             )
         owner, names, kinds = owners_of(jobs, fewest=1)
-        owner[OWNERS.index("qos_user")] = -1  # in a replay the users in a QOS are not told apart
         most = bounds_of(site.rules, names, kinds)
         held = Inferred(
             release=np.asarray(state.submit, np.int64) + pauses_of(site.rules, jobs),

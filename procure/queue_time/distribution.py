@@ -115,23 +115,15 @@ class Distribution:
             found[f"lower_{share}"], found[f"upper_{share}"] = self.interval(share / 100).T
         return found | {"p_before_deadline": None if deadline is None else self.chance(deadline)}
 
-    def after(self, waited: float, usual: np.ndarray | None = None) -> Distribution:
+    def after(self, waited: float, usual: np.ndarray) -> Distribution:
         """Return what remains for jobs that have waited a number of seconds already.
 
-        Beyond all but `LEAST_LEFT` of a curve only the time waited is left to go by: the chance to wait t times as
-        long is then 1/t, so that the median of what remains is what has been waited.
         ``usual`` (len(GRID),) are the quantiles of all waits known. Of a job that has outwaited most of its
         own distribution they know more than that distribution's end: what remains follows both, `USUAL` to them.
+        Beyond all but `LEAST_LEFT` of both only the time waited is left to go by: the chance to wait t times as
+        long is then 1/t, so that the median of what remains is what has been waited.
         """
-        if usual is not None:
-            return Distribution(np.array([_pooled(curve, usual, waited) for curve in self.curve]))
-        gone = chance_by(self.curve, waited)
-        left = quantiles_at(self.curve, gone[:, None] + (1 - gone[:, None]) * GRID) - waited
-        return Distribution(np.where((gone > 1 - LEAST_LEFT)[:, None], _as_long_again(waited), np.maximum(left, 0.0)))
-
-
-def _as_long_again(waited: float) -> np.ndarray:
-    return waited / np.maximum(1 - GRID, LEAST_LEFT) - waited
+        return Distribution(np.array([_pooled(curve, usual, waited) for curve in self.curve]))
 
 
 def _pooled(curve: np.ndarray, usual: np.ndarray, waited: float) -> np.ndarray:
@@ -141,5 +133,5 @@ def _pooled(curve: np.ndarray, usual: np.ndarray, waited: float) -> np.ndarray:
     own, other = (np.interp(np.log1p(knots), np.log1p(one), GRID, left=0.0, right=1.0) for one in (curve, usual))
     gone = (1 - USUAL) * own + USUAL * other
     if len(knots) == 1 or gone[0] > 1 - LEAST_LEFT * USUAL:
-        return _as_long_again(waited)
+        return waited / np.maximum(1 - GRID, LEAST_LEFT) - waited
     return np.asarray(np.expm1(np.interp(gone[0] + (1 - gone[0]) * GRID, gone, np.log1p(knots))) - waited)

@@ -283,18 +283,15 @@ def _held(jobs: pd.DataFrame) -> pd.Series:
 
 def left_out(jobs: pd.DataFrame) -> list[str]:
     """Say what `queue_jobs` leaves out of a log, or counts from another moment, a sentence each."""
-    found: list[str] = []
     if "start_time" not in jobs.columns:
-        return found
-    if n := int(_too_early(jobs).sum()):
-        found.append(f"{counted(n, 'job')} left out: the start is before the submission")
-    if n := int(_held(jobs).sum()):
-        found.append(f"{counted(n, 'job')} left out: held, or waiting for a begin time or a dependency")
-    if "eligible_time" in jobs.columns:
-        n = int((jobs["eligible_time"] > jobs["submit_time"]).fillna(False).sum())
-        if n:
-            found.append(f"{counted(n, 'job')} could start only some time after submission: waits count from then")
-    return found
+        return []
+    late = jobs["eligible_time"] > jobs["submit_time"] if "eligible_time" in jobs.columns else pd.Series(False)
+    rows = (
+        (_too_early(jobs), "left out: the start is before the submission"),
+        (_held(jobs), "left out: held, or waiting for a begin time or a dependency"),
+        (late.fillna(False), "could start only some time after submission: waits count from then"),
+    )
+    return [f"{counted(n, 'job')} {what}" for holds, what in rows if (n := int(holds.sum()))]
 
 
 def wait_times(jobs: pd.DataFrame) -> np.ndarray:

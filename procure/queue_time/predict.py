@@ -200,14 +200,9 @@ def pending_waits(
 ) -> pd.DataFrame:
     """Predict when a user's pending jobs start, given how long each has waited.
 
-    All of them, the first ``most``, or the one of a ``job_id``. In a list a job is never stated to start before one of
-    the same request that was submitted before it: each of its quantiles is at least that of the other.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``job_id cpus requested_time partition waited`` and what `Distribution.summary` says, s from now; a row per job,
-        in order of submission.
+    All of them, the first ``most``, or the one of a ``job_id``: ``job_id cpus requested_time partition waited`` and
+    what `Distribution.summary` says, s from now, a row per job in order of submission. A job is never stated to start
+    before one of the same request that was submitted before it: each of its quantiles is at least that of the other.
     """
     now = moment_of(site, state) if now is None else now
     table = _known(site, state)
@@ -269,20 +264,21 @@ def _request(given: dict[str, str]) -> Request:
 
 
 def _notes(given: dict[str, str]) -> tuple[str, ...]:
-    found = []
-    if given.get("dependency"):
-        found.append(f"the wait counts from when its dependency is met ({given['dependency']}): until then it is held")
-    if given.get("begin"):
-        found.append(f"the wait counts from its begin time, {given['begin']}")
-    if given.get("array"):
-        tasks, _, at_once = given["array"].partition("%")
-        n = len(array_tasks(f"1_[{tasks}]"))
-        limit = (
-            f", and at most {at_once} of them run at once: later ones wait for earlier ones to end" if at_once else ""
-        )
-        found.append(f"the forecast is of the first of {n:,} array tasks{limit}")
-    if "hetjob" in given:
-        found.append("only the first component of the heterogeneous job is looked at; all of them start together")
-    if not given.get("time"):
-        found.append("the script has no --time: the partition's own limit is not known here, none is assumed")
-    return tuple(found)
+    dependency, begin = given.get("dependency"), given.get("begin")
+    tasks, _, at_once = given.get("array", "").partition("%")
+    n = len(array_tasks(f"1_[{tasks}]"))
+    limit = f", and at most {at_once} of them run at once: later ones wait for earlier ones to end" if at_once else ""
+    rows = (
+        (dependency, f"the wait counts from when its dependency is met ({dependency}): until then it is held"),
+        (begin, f"the wait counts from its begin time, {begin}"),
+        (tasks, f"the forecast is of the first of {n:,} array tasks{limit}"),
+        (
+            "hetjob" in given,
+            "only the first component of the heterogeneous job is looked at; all of them start together",
+        ),
+        (
+            not given.get("time"),
+            "the script has no --time: the partition's own limit is not known here, none is assumed",
+        ),
+    )
+    return tuple(text for holds, text in rows if holds)

@@ -10,9 +10,16 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.schemas import JOB
-from procure.tables import check
+from procure.tables import cell_errors, check
 from procure.workload.clock import moment, zone
-from procure.workload.slurm import array_tasks, refuse_many_tasks, run_slurm, slurm_duration, slurm_memory
+from procure.workload.slurm import (
+    array_tasks,
+    parse_gres,
+    refuse_many_tasks,
+    run_slurm,
+    slurm_duration,
+    slurm_memory,
+)
 
 FIELDS = "%i|%u|%P|%T|%r|%C|%D|%m|%b|%l|%V|%S|%Q"
 COMMAND = f'squeue --all --array-unique --format="{FIELDS}"'
@@ -39,7 +46,6 @@ _COLUMNS = (
     "job_id user partition submit_time requested_time run_time n_nodes cpus_per_node mem_mb_per_node "
     "gpus_per_node gpu_type state reason start_time end_time"
 ).split()
-_DIGITS = 9
 HELD = "HELD"
 """The state of jobs that do not compete yet, in a table that has them."""
 _NOT_WAITING = tuple(
@@ -96,8 +102,10 @@ def live_state(tz: str | None = None, held: bool = False) -> pd.DataFrame:
     return parse_state(printed, "squeue", tz, held)
 
 
-def parse_state(text: str, source: str, tz: str | None = None, held: bool = False) -> pd.DataFrame:
-    """Turn squeue's lines into job rows; see `read_state`."""
+def parse_state(
+    text: str, source: str, tz: str | None = None, held: bool = False, bad: list[str] | None = None
+) -> pd.DataFrame:
+    """Turn squeue's lines into job rows; see `read_state`. A list ``bad`` takes what is wrong with lines left out."""
     lines = [line for line in text.splitlines() if line.strip()]
     if tz is not None:
         zone(tz)
@@ -108,11 +116,21 @@ def parse_state(text: str, source: str, tz: str | None = None, held: bool = Fals
     rows = []
     for number, line in enumerate(lines, 1):
         cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) != len(names):
-            raise TableError(f"{source}, line {number}: {len(cells)} fields where {len(names)} are known")
-        rows += _rows(dict(zip(names, cells, strict=True)), f"{source}, line {number}", tz)
+        try:
+            if len(cells) != len(names):
+                raise TableError(f"{source}, line {number}: {len(cells)} fields where {len(names)} are known")
+            rows += _rows(dict(zip(names, cells, strict=True)), f"{source}, line {number}", tz)
+        except TableError as error:
+            if bad is None:
+                raise
+            bad.append(str(error))
     kept = [row for row in rows if held or row["state"] != HELD]
-    return check(pd.DataFrame(kept, columns=_COLUMNS, dtype=object), JOB, source)
+    frame = pd.DataFrame(kept, columns=_COLUMNS, dtype=object)
+    if bad is not None:
+        wrong = cell_errors(frame, JOB, source)[1]
+        bad += map(str, wrong)
+        frame = frame.drop({one.row for one in wrong}).reset_index(drop=True)
+    return check(frame, JOB, source)
 
 
 def _layout(lines: list[str], source: str) -> tuple[str, ...]:
@@ -134,7 +152,7 @@ def _rows(cells: dict[str, str], where: str, tz: str | None) -> list[dict[str, o
     if state not in _STATES:
         return []
     pending, reason = _STATES[state], cells.get("REASON", "")
-    gpus, model = _gpus(cells.get("TRES_PER_NODE", ""))
+    gpus, model = parse_gres(cells.get("TRES_PER_NODE", ""))
     limit = slurm_duration(cells["TIME_LIMIT"])
     memory, per = slurm_memory(cells["MIN_MEMORY"])
     try:
@@ -156,7 +174,7 @@ def _rows(cells: dict[str, str], where: str, tz: str | None) -> list[dict[str, o
         "n_nodes": nodes,
         "cpus_per_node": per_node,
         "mem_mb_per_node": int(np.ceil(memory * (per_node if per == "cpu" else 1))),
-        "gpus_per_node": gpus,
+        "gpus_per_node": int(gpus),
         "gpu_type": model,
         "state": "PENDING" if pending else "RUNNING",
         "reason": reason if pending and reason != "None" else "",
@@ -178,16 +196,3 @@ def _moment(text: str, tz: str | None, where: str) -> int:
         return moment(text, tz or "UTC")
     except TableError as error:
         raise TableError(f"{where}: {error}") from None
-
-
-def _gpus(text: str) -> tuple[int, str]:
-    """Return the number of GPUs per node and, where it is named, their model."""
-    count, model = 0, ""
-    for item in text.replace("gres/", "gres:").split(","):
-        parts = item.replace("=", ":").split(":")
-        if "gpu" in parts:
-            last = parts[-1].split("(")[0]
-            named = last.isdigit() and len(last) <= _DIGITS
-            count += int(last) if named else 1
-            model = next((part for part in parts[parts.index("gpu") + 1 :][: -1 if named else None]), model)
-    return count, model.split("(")[0]

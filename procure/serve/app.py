@@ -124,21 +124,9 @@ def _digits(text: str) -> int:
     return int(text)
 
 
-def _as_sbatch(read: Callable[[str], int]) -> Any:
-    """Return the kind of a value that is written as for sbatch."""
-
-    def checked(text: str) -> int:
-        if len(text) > LONGEST:
-            raise ValueError(f"has more than {LONGEST} characters")
-        try:
-            return read(text)
-        except OverflowError as error:
-            raise ValueError(str(error)) from None
-
-    return Annotated[int, BeforeValidator(checked), WithJsonSchema({"type": "string"})]
-
-
 Whole = Annotated[int, BeforeValidator(_digits)]
+Limit = Annotated[int, BeforeValidator(slurm_limit), WithJsonSchema({"type": "string"})]
+Memory = Annotated[int, BeforeValidator(slurm_memory_limit), WithJsonSchema({"type": "string"})]
 
 
 @dataclass(frozen=True)
@@ -153,18 +141,21 @@ class Question(Settings):
     """A job that might be submitted, as an address or a body asks about it."""
 
     cpus: Whole = Field(ge=1, le=LARGEST, description="CPUs in all.")
-    time: _as_sbatch(slurm_limit) = Field(le=LARGEST, description="The limit: 480 (minutes), 8:00:00, 2-00, or 8h.")  # type: ignore[valid-type]
-    mem: _as_sbatch(slurm_memory_limit) = Field(0, le=LARGEST, description="Memory per node: 64G is 64 GiB.")  # type: ignore[valid-type]
+    time: Limit = Field(le=LARGEST, description="The limit: 480 (minutes), 8:00:00, 2-00, or 8h.")
+    mem: Memory = Field(0, le=LARGEST, description="Memory per node: 64G is 64 GiB.")
     gpus: Whole = Field(0, ge=0, le=LARGEST, description="GPUs in all.")
     nodes: Whole = Field(1, ge=1, le=LARGEST, description="Nodes.")
-    partition: str = Field("", max_length=LONGEST, description="Partition; the most used one by default.")
+    partition: str = Field("", description="Partition; the most used one by default.")
 
     @model_validator(mode="before")
     @classmethod
     def _of_texts(cls, given: Any) -> Any:
         if not isinstance(given, dict) or not all(isinstance(value, str | int) for value in given.values()):
             raise ValueError("a request is an object with text and whole numbers, such as cpus and time")
-        return {printable(name): text for name, value in given.items() if (text := str(value).strip())}
+        texts = {printable(name): text for name, value in given.items() if (text := str(value).strip())}
+        if long := next((name for name, text in texts.items() if len(text) > LONGEST), None):
+            raise ValueError(f"{short(long)} has more than {LONGEST} characters")
+        return texts
 
     @model_validator(mode="after")
     def _has_a_cpu_on_each_node(self) -> Question:

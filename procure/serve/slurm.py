@@ -95,19 +95,18 @@ class Closed(BaseModel):
         name, part, asked = request.partition, self.parts.get(request.partition), request.requested_time
         if part is None:
             return []
-        found = []
-        if part.state not in ("up", ""):
-            found.append(f"Partition {name} starts no job now ({part.state}).")
-        if 0 < part.most_time < asked:
-            found.append(
-                f"Partition {name} takes limits of at most {roughly(part.most_time)}: a job of {roughly(asked)} is "
-                "refused or never starts."
-            )
-        if part.n_open < request.nodes:
-            found.append(
-                f"{part.n_closed:,} of {counted(part.n_nodes, 'node')} of {name} {be(part.n_closed)} down or drained: "
-                f"a job of {counted(request.nodes, 'node')} starts only once they are back."
-            )
+        most, n_closed, of_all = part.most_time, part.n_closed, counted(part.n_nodes, "node")
+        size, limits = counted(request.nodes, "node"), f"takes limits of at most {roughly(most)}"
+        rows = (
+            (part.state not in ("up", ""), f"Partition {name} starts no job now ({part.state})."),
+            (0 < most < asked, f"Partition {name} {limits}: a job of {roughly(asked)} is refused or never starts."),
+            (
+                part.n_open < request.nodes,
+                f"{n_closed:,} of {of_all} of {name} {be(n_closed)} down or drained: a job of {size} starts only once "
+                "they are back.",
+            ),
+        )
+        found = [text for holds, text in rows if holds]
         until = now + late + (asked or part.most_time or np.inf)
         here = [one for one in self.kept if one.nodes.get(name, 0) and one.end > now and one.start < until]
         here.sort(key=lambda one: (one.start, one.end))
@@ -325,22 +324,12 @@ class Slurm:
 
 def _jobs(text: str) -> tuple[pd.DataFrame, list[str]]:
     """Read squeue's lines; say of those that cannot be read, such as a requeued job's without a start, why not."""
-    told = (line for line in text.splitlines() if line.strip() and not line.startswith("CLUSTER: "))
-    head, *lines = [_first_tasks(line) for line in told] or [""]
+    told = (_first_tasks(line) for line in text.splitlines() if not line.startswith("CLUSTER: "))
     bad = list[str]()
-
-    def read(some: list[str]) -> list[pd.DataFrame]:
-        try:
-            return [parse_state("\n".join([head, *some]), "squeue")]
-        except TableError as error:
-            if len(some) > 1:
-                return read(some[: len(some) // 2]) + read(some[len(some) // 2 :])
-            bad.append(str(error))
-            if len(bad) > MOST_BAD or not some:
-                raise
-            return []
-
-    return _joined(pd.concat(read(lines) or read([]), ignore_index=True)), bad
+    jobs = parse_state("\n".join(told), "squeue", bad=bad)
+    if len(bad) > MOST_BAD:
+        raise TableError(bad[0])
+    return _joined(jobs), bad
 
 
 def _first_tasks(line: str) -> str:

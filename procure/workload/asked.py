@@ -12,7 +12,7 @@ import pandas as pd
 
 from procure.text import counted, short
 from procure.workload.ledger import Ledger, by_value
-from procure.workload.slurm import slurm_memory_limit
+from procure.workload.slurm import parse_gres, slurm_memory_limit
 
 _SHORT = {
     "c": "cpus-per-task", "n": "ntasks", "N": "nodes", "t": "time", "p": "partition", "b": "begin", "d": "dependency",
@@ -260,13 +260,9 @@ def _gpus(options: Mapping[str, str]) -> tuple[dict[str, int], str]:
         kind, _, number = options.get(name, "").rpartition(":")
         counts[name] = _whole({name: number}, name)
         model = kind or model
-    for item in options.get("gres", "").split(","):
-        parts = item.removeprefix("gres/").replace("=", ":").split(":")
-        if parts[0] == "gpu":
-            number = parts[-1].split("(")[0]
-            counts["gpus-per-node"] = max(counts["gpus-per-node"], int(number) if number.isdigit() else 1)
-            model = next((part for part in parts[1:] if not part[:1].isdigit()), model)
-    return counts, model
+    of_node, kind = parse_gres(options.get("gres", ""))
+    counts["gpus-per-node"] = max(counts["gpus-per-node"], int(of_node))
+    return counts, kind or model
 
 
 def _whole(options: Mapping[str, str], name: str) -> int:

@@ -65,13 +65,9 @@ def describe(jobs: pd.DataFrame) -> pd.DataFrame:
 def overview(jobs: pd.DataFrame) -> dict[str, object]:
     """Return a workload's counts and totals.
 
-    Returns
-    -------
-    dict
-        ``n_jobs n_users n_shapes`` (different requests), ``single_node_share``, ``gpu_job_share``,
-        ``zero_run_share``, ``same_second_share`` (jobs submitted in the same second as another),
-        ``first_submit last_submit`` (seconds), ``span`` (s), ``offered_cpu_hours
-        offered_gpu_hours`` (amount × run time), ``clock``.
+    ``n_jobs n_users n_shapes`` (different requests), ``single_node_share``, ``gpu_job_share``, ``zero_run_share``,
+    ``same_second_share`` (jobs submitted in the same second as another), ``first_submit last_submit`` (seconds),
+    ``span`` (s), ``offered_cpu_hours offered_gpu_hours`` (amount × run time), ``clock``.
     """
     jobs = as_logged(jobs)
     first, last = int(jobs["submit_time"].min()), int(jobs["submit_time"].max())

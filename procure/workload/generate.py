@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import NormalDist
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -220,31 +220,11 @@ def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | Campus | str
         raise TableError(f"the seed is {seed}; a seed is 0 or more")
     rng = np.random.default_rng(seed)
     drawn = _draw_weeks(recipe, n_jobs, rng) if isinstance(recipe, Campus) else _draw_day(recipe, n_jobs, rng)
-    frame = pd.DataFrame(
-        {
-            "user": pd.Series(drawn.user).map("user{:02d}".format),
-            "submit_time": recipe.first_second + drawn.submit,
-            "requested_time": drawn.limit,
-            "run_time": drawn.run,
-            "cpus_per_node": drawn.cpus,
-            "mem_mb_per_node": drawn.mem_mb,
-            "gpus_per_node": drawn.gpus,
-        }
-    ).sort_values("submit_time", kind="stable", ignore_index=True)
+    frame = drawn.sort_values("submit_time", kind="stable", ignore_index=True)
+    frame["user"] = frame["user"].map("user{:02d}".format)
+    frame["submit_time"] += recipe.first_second
     frame.insert(0, "job_id", [f"{i}" for i in range(1, n_jobs + 1)])
     return with_clock(check(frame, JOB, f"workload {recipe.name}"), "unix")
-
-
-class _Drawn(NamedTuple):
-    """Jobs as they were drawn, int64[n_jobs] each; ``submit`` counts from the recipe's first second."""
-
-    user: np.ndarray
-    submit: np.ndarray
-    limit: np.ndarray
-    run: np.ndarray
-    cpus: np.ndarray
-    mem_mb: np.ndarray
-    gpus: np.ndarray
 
 
 def _quotas(weights: Sequence[float], total: int) -> np.ndarray:
@@ -267,13 +247,20 @@ def _submissions(
     return np.minimum(begin[burst] + since - since[first][burst], end - 1)
 
 
-def _amounts(requests: Sequence[tuple[int, float, int, float]], row: np.ndarray) -> list[np.ndarray]:
-    """Return the CPUs, MB and GPUs, int64 each, of jobs that ask for these rows of (CPUs, GB, GPUs, weight)."""
+def _jobs(
+    times: tuple[np.ndarray, ...], requests: Sequence[tuple[int, float, int, float]], row: np.ndarray
+) -> pd.DataFrame:
+    """Lay out jobs that ask for these rows of (CPUs, GB, GPUs, weight).
+
+    ``times`` are their users' numbers, submissions since the recipe's first second, limits and run times.
+    """
     cpus, mem_gb, gpus, _ = (np.array(column)[row] for column in zip(*requests, strict=True))
-    return [one.astype(np.int64) for one in (cpus, np.ceil(mem_gb * 1000), gpus)]
+    found = dict(zip(("user", "submit_time", "requested_time", "run_time"), times, strict=True))
+    found |= {"cpus_per_node": cpus, "mem_mb_per_node": np.ceil(mem_gb * 1000), "gpus_per_node": gpus}
+    return pd.DataFrame(found).astype(np.int64)
 
 
-def _draw_day(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> _Drawn:
+def _draw_day(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> pd.DataFrame:
     bursts = recipe.bursts
     cut: list[tuple[int, int]] = []  # each shape's jobs into bursts: the shape, and the size
     for shape, left in enumerate(_quotas([row[3] for row in recipe.shapes], n_jobs)):
@@ -293,7 +280,7 @@ def _draw_day(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> _Drawn:
     begin = hour * HOUR + rng.integers(0, HOUR, len(size))
     submit = _submissions(begin, size, bursts.array_share, bursts.gap, DAY, rng)
     run = _run_times(recipe, limit[burst], rng)
-    return _Drawn(user[burst], submit, limit[burst], run, *_amounts(recipe.shapes, shape[burst]))
+    return _jobs((user[burst], submit, limit[burst], run), recipe.shapes, shape[burst])
 
 
 def _limits(recipe: Recipe, size: np.ndarray, n_jobs: int, rng: np.random.Generator) -> np.ndarray:
@@ -323,17 +310,16 @@ def _run_times(recipe: Recipe, limit: np.ndarray, rng: np.random.Generator) -> n
     return np.minimum(np.ceil(fraction * limit).astype(np.int64), limit)
 
 
-def _draw_weeks(recipe: Campus, n_jobs: int, rng: np.random.Generator) -> _Drawn:
+def _draw_weeks(recipe: Campus, n_jobs: int, rng: np.random.Generator) -> pd.DataFrame:
     """Draw the jobs of some weeks, kind by kind; each kind has its share of the jobs exactly."""
     drawn, first_user = [], 1
     for kind, count in zip(recipe.kinds, _quotas([kind.share for kind in recipe.kinds], n_jobs), strict=True):
-        one = _of_kind(recipe, kind, int(count), rng)
-        drawn.append(one._replace(user=one.user + first_user))
+        drawn.append(_of_kind(recipe, kind, int(count), first_user, rng))
         first_user += kind.n_users
-    return _Drawn(*(np.concatenate(column) for column in zip(*drawn, strict=True)))
+    return pd.concat(drawn, ignore_index=True)
 
 
-def _of_kind(recipe: Campus, kind: Kind, n_jobs: int, rng: np.random.Generator) -> _Drawn:
+def _of_kind(recipe: Campus, kind: Kind, n_jobs: int, first_user: int, rng: np.random.Generator) -> pd.DataFrame:
     request, median, limit = _habits(recipe, kind, rng)
     users, choices, begin, size = _sessions(recipe, kind, n_jobs, rng)
     burst = np.repeat(np.arange(len(size)), size)
@@ -343,7 +329,7 @@ def _of_kind(recipe: Campus, kind: Kind, n_jobs: int, rng: np.random.Generator) 
     failed = rng.random(n_jobs) < recipe.failed_share
     run = np.where(failed, rng.integers(0, recipe.failed_within + 1, n_jobs), np.ceil(run)).astype(np.int64)
     asked = limit[user, choice]
-    return _Drawn(user, submit, asked, np.minimum(run, asked), *_amounts(kind.requests, request[user, choice]))
+    return _jobs((first_user + user, submit, asked, np.minimum(run, asked)), kind.requests, request[user, choice])
 
 
 def _habits(recipe: Campus, kind: Kind, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -148,10 +148,8 @@ def import_log(
         Name of a preset (`presets.preset_names`) or path of a preset's TOML file; csv and swf.
     tz
         Zone of dates without an offset, e.g. ``America/Chicago``; None is the preset's.
-    keep_unfinished
-        Keep jobs that never started or have not ended: they stood in the queue, too.
-    shape
-        ``tasks`` keeps the tasks that jobs asked for; ``as-logged`` gives such jobs the nodes that the log shows.
+    keep_unfinished, shape
+        As in `read_log`.
     **settings
         The other settings of `LogSettings`: ``columns clock cpus_per_node mem_unit cluster strict
         skip_bad_rows``.

@@ -28,7 +28,9 @@ MOST_LOAD, MOST_JOBS, JOBS_RATIO = 1000, 3_000_000, 10
 
 _OF_THE_LOG = ["eligible_time", "start_time", "end_time", "node_ids"]
 REQUEST_AND_LIMIT = [*REQUEST, "requested_time"]
-_HOUR, _DAY, _WEEK = 3600, 86_400, 7 * 86_400
+DAY, HOUR = 86_400, 3600
+WEEK = 7 * DAY
+YEAR = 365.25 * DAY
 
 
 def cpu_seconds(jobs: pd.DataFrame) -> np.ndarray:
@@ -65,7 +67,7 @@ def bursts(jobs: pd.DataFrame, gap: int = BURST_GAP) -> np.ndarray:
     return found
 
 
-def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURST_GAP) -> pd.DataFrame:
+def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1) -> pd.DataFrame:
     """Return the workload with a different load: its CPU-seconds are ``factor`` times as many.
 
     Below 1, whole bursts are left out. Above 1, copies of whole bursts are superposed, each moved in
@@ -81,8 +83,6 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
         Above 0.
     seed
         The same table, factor and seed give the same table.
-    gap
-        As for `bursts`.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
     Raises
     ------
     TableError
-        The factor is not above 0 or too large, the gap is negative, or nothing would be left.
+        The factor is not above 0 or too large, or nothing would be left.
 
     Notes
     -----
@@ -114,15 +114,13 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
     if not 0 < factor <= MOST_LOAD:
         allowed = f"it must be above 0 and at most {MOST_LOAD:,}, 1 being the log's own"
         raise ArgumentError("factor", f"a load of {factor:g} was given; {allowed}")
-    if gap < 0:
-        raise TableError(f"a gap of {gap} s was given; it must be 0 or more")
     if jobs.empty:
         raise TableError("there are no jobs whose load could be scaled")
     if (n := factor * len(jobs)) > most:
         raise ArgumentError("factor", f"a load of {factor:g} makes some {n:,.0f} jobs; at most {most:,} are made")
     rng = np.random.default_rng(seed)
     base = as_submitted(jobs)
-    burst = bursts(base, gap)
+    burst = bursts(base)
     sizes = np.bincount(burst, weights=cpu_seconds(base))
     whole, part = divmod(factor, 1.0)
     if whole == 0:
@@ -164,21 +162,17 @@ def _moved(
     np.minimum.at(start, burst, submit)
     np.maximum.at(end, burst, submit)
     latest = last - (end - start)
-    hour = start // _HOUR * _HOUR
-    period = _WEEK if last - first >= 2 * _WEEK else _DAY
+    hour = start // HOUR * HOUR
+    period = WEEK if last - first >= 2 * WEEK else DAY
     # Whole periods by which some second of the hour stays inside the log; 0 is always among them.
-    low, high = -((hour + _HOUR - 1 - first) // period), (latest - hour) // period
+    low, high = -((hour + HOUR - 1 - first) // period), (latest - hour) // period
     hour = hour + period * rng.integers(low, high + 1)
-    second = rng.integers(np.maximum(hour, first), np.minimum(hour + _HOUR - 1, latest) + 1)
+    second = rng.integers(np.maximum(hour, first), np.minimum(hour + HOUR - 1, latest) + 1)
     shift = (second - start)[burst][taken[burst]]
     copy = jobs[taken[burst]]
     copy = copy.assign(job_id=copy["job_id"] + suffix, submit_time=copy["submit_time"] + shift)
     return copy.assign(due_time=copy["due_time"] + shift) if "due_time" in copy else copy
 
-
-DAY, HOUR = 86_400, 3600
-WEEK = 7 * DAY
-YEAR = 365.25 * DAY
 
 Class = Literal["gpu", "memory", "wide", "cpu"]
 
@@ -295,7 +289,7 @@ def _read_past(jobs: pd.DataFrame, tz: str | None) -> _Past:
 
 
 def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame]:
-    """Draw workloads that may come after a log.
+    """Draw workloads that may come after a log, in order of submission, in the weeks after it.
 
     Each week of a future is a whole week of the log, drawn with replacement. Every burst of it (what one user
     submits without a pause of 10 minutes; where no user is known, of one request) comes as often as a Poisson draw
@@ -303,23 +297,8 @@ def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame
     random, at the same hour of the same day of the week. Jobs keep what they ask for and how long they run. With
     growth 1 and no season, the expected CPU-seconds of a future are those of as many average weeks of the log.
 
-    Parameters
-    ----------
-    jobs
-        A job table; it is not modified.
-    settings
-        See `Futures`. The same jobs and settings give the same tables.
-
-    Yields
-    ------
-    pandas.DataFrame
-        A job table in order of submission, in the weeks after the log. A job that comes again has ``+1``, ``+2`` …
-        after its id. What the log says of starts, ends and nodes is left out.
-
-    Raises
-    ------
-    TableError
-        The log has less than three whole weeks, or a future has no job, or futures would hold too many.
+    A job that comes again has ``+1``, ``+2`` … after its id. What the log says of starts, ends and nodes is left out.
+    A log of less than three whole weeks, a future without a job, and too many jobs are `TableError`.
     """
     past, loads = _read_past(jobs, settings.tz), settings.loads()
     whole = past.unit_week >= 0

@@ -394,17 +394,8 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
     """Read where jobs ran: Parquet, CSV, or what ``sacct -X --parsable2`` prints; only `COLUMNS` are needed.
 
     Times are seconds or ISO dates; node lists may be host lists such as ``n[5-8],g1``. A job that has not ended
-    is taken to run until the table's last moment; steps, and jobs without start or nodes, are left out.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``job_id start_time end_time node_ids``, and ``links`` where the file has it; names joined by commas.
-
-    Raises
-    ------
-    TableError
-        The file is none of these, lacks a column, or a time or a host list cannot be read.
+    is taken to run until the table's last moment; steps, and jobs without start or nodes, are left out. Returns
+    ``job_id start_time end_time node_ids``, names joined by commas, and ``links`` where the file has it.
     """
     text = csv_text(path, How())
     known = {slurm.lower(): ours for ours, slurm in COLUMNS.items()}

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
 from procure.errors import TableError
 from procure.text import counted
@@ -24,8 +23,7 @@ _NAMES = [
 ]
 _UNUSED = ("average CPU time", "used memory", "executable", "preceding job", "think time")
 _OF_GRIDS = 29
-_NAMED = ("user", "group", "queue", "partition")
-"""Fields of numbers that have names in logs of the Grid Workload Archive."""
+"""Fields of a line of the Grid Workload Archive."""
 _STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
 _PARTIAL, _CANCELLED = (2, 3, 4), 5
 MOST_FIELDS = 64
@@ -55,13 +53,13 @@ def read_swf(path: str | Path, how: How) -> Imported:
 def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledger]:
     """Return the job table's columns, the clock and its origin; the log's own are gone then, for memory's sake."""
     header, frame, ledger = _table(path, how.skip_bad_rows)
-    field = {
-        name: frame[i]
-        if name in _NAMED and not is_numeric_dtype(frame[i])
-        else numbers(frame[i], f"{i + 1} ({name})", ledger)
-        for i, name in enumerate(_NAMES)
-        if name not in _UNUSED
-    }
+    if frame.shape[1] == _OF_GRIDS:
+        raise TableError(
+            f"{path}: rows have {_OF_GRIDS} fields, as in the Grid Workload Archive's format, which is not read; write "
+            "a row per job as CSV, and name its columns with --column FIELD=COLUMN"
+        )
+    used = {name: i for i, name in enumerate(_NAMES) if name not in _UNUSED}
+    field = {name: numbers(frame[i], f"{i + 1} ({name})", ledger) for name, i in used.items()}
     cpus_per_node, mem_unit = how.cpus_per_node or 1, how.mem_unit or "kB:cpu"
     submit, wait, run = field["submit time"], field["wait time"], field["run time"]
     ledger.drop(np.isin(field["status"], _PARTIAL), "part of a job that has its own row")
@@ -107,11 +105,10 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
     memory, per = memory_mb(np.fmax(field["requested memory"], 0), unit), per or "node"
     columns |= {"n_nodes": nodes, "cpus_per_node": cpus, "mem_mb_per_node": per_node(memory, per, nodes, cpus)}
     if how.node_field is None and more_fields:
-        theirs = (
-            "MetaCentrum's have: if it is of theirs, --set preset=metacentrum reads the nodes, and memory in its unit"
+        ledger.note(
+            f"rows have {frame.shape[1]} fields where SWF has {len(_NAMES)}, as MetaCentrum's have: if it is of "
+            "theirs, --set preset=metacentrum reads the nodes, and memory in its unit"
         )
-        theirs = "the Grid Workload Archive's have: the first 16 are SWF's" if frame.shape[1] == _OF_GRIDS else theirs
-        ledger.note(f"rows have {frame.shape[1]} fields where SWF has {len(_NAMES)}, as {theirs}")
     _look_at_memory(columns, field["requested memory"], mem_unit, more_fields, ledger)
     ledger.shape = how.asks or "tasks"
     if ledger.shape == "tasks":
@@ -224,10 +221,8 @@ def _number(header: dict[str, str], key: str) -> int:
     return int(found.group()) if found else 0
 
 
-def _whole_text(values: np.ndarray | pd.Series) -> np.ndarray:
+def _whole_text(values: np.ndarray) -> np.ndarray:
     """Write identifiers as text, empty where −1."""
-    if isinstance(values, pd.Series):
-        return values.astype(str).where(values.astype(str) != "-1", "").to_numpy(dtype=object)
     codes, each = pd.factorize(np.where(values >= 0, values, -1.0))  # one text for all jobs of a user
     return np.array(["" if one < 0 else str(int(one)) for one in each], dtype=object)[codes]
 

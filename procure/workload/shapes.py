@@ -28,21 +28,13 @@ def shape_jobs(
 ) -> pd.DataFrame:
     """Return a job table whose jobs ask for nodes as they were logged, or for tasks.
 
-    Parameters
-    ----------
-    jobs
-        Checked job table.
-    shape
-        ``as-logged`` makes rows of tasks rows of nodes, with the nodes and CPUs that stand in them. ``tasks`` keeps
-        rows of tasks, and those of nodes but for whole-node jobs of several nodes: `repack`.
-    rules
-        Shapes of some jobs: ``{"partition=debug": "as-logged"}``, by a column of text, or ``class``; the first that
-        holds counts.
-    node_cpus
-        CPUs of a node of the logged system. Where it is not known, jobs held whole nodes that were ``exclusive``.
-    repack
-        Make of jobs that held whole nodes (exclusive, or all CPUs) tasks of one CPU, or of one GPU and its share, with
-        as much memory in all. One that held one node keeps one: it may need that node's memory for all its threads.
+    ``shape`` ``as-logged`` makes rows of tasks rows of nodes, with the nodes and CPUs that stand in them. ``tasks``
+    keeps rows of tasks, and those of nodes but for whole-node jobs of several nodes, where ``repack`` makes of jobs
+    that held whole nodes (exclusive, or all of ``node_cpus``) tasks of one CPU, or of one GPU and its share, with as
+    much memory in all. One that held one node keeps one: it may need that node's memory for all its threads.
+
+    ``rules`` are shapes of some jobs: ``{"partition=debug": "as-logged"}``, by a column of text, or ``class``; the
+    first that holds counts.
 
     Examples
     --------

@@ -248,22 +248,10 @@ _NOT_TAKEN = re.compile(r"SLURM_(CLUSTERS|TIME_FORMAT)|(SQUEUE|SINFO|SACCT|SCONT
 
 
 def run_slurm(command: Sequence[str], patience: int = PATIENCE, *, unix_times: bool = False) -> str:
-    """Run a command of Slurm and return what it prints.
+    """Run a command of Slurm and return what it prints; lists of array tasks are whole.
 
-    Parameters
-    ----------
-    command
-        Its words. Those ``NAME=VALUE`` before the program are its environment, as in a shell; lists of array tasks are
-        whole.
-    patience
-        Seconds after which it is given up.
-    unix_times
-        Have it print times as Unix seconds.
-
-    Raises
-    ------
-    TableError
-        It is not installed here, gave no answer in time, or failed: in its own last line.
+    Words ``NAME=VALUE`` before the program are its environment, as in a shell; ``unix_times`` has it print times as
+    Unix seconds. That it is not installed here, gave no answer within ``patience`` s, or failed is a `TableError`.
     """
     n = next(i for i, word in enumerate(command) if "=" not in word)
     name, environment = command[n], {key: value for key, value in os.environ.items() if not _NOT_TAKEN.fullmatch(key)}

@@ -96,13 +96,12 @@ def scale_by(run_time: np.ndarray, ratio: Fraction) -> np.ndarray:
         raise TableError(f"run time {int(seconds.min())} s is negative")
     if ratio == 1 or not seconds.size:
         return seconds.copy()
-    largest = int(seconds.max()) * ratio.numerator + ratio.denominator
-    if math.ceil(int(seconds.max()) * ratio) >= 2**63:
-        raise TableError(f"run time {int(seconds.max())} s × {float(ratio):g} is too large")
-    if largest < 2**63:
-        return (seconds * ratio.numerator + (ratio.denominator - 1)) // ratio.denominator
-    exact = [-(-int(value) * ratio.numerator // ratio.denominator) for value in seconds.flat]
-    return np.array(exact, dtype=np.int64).reshape(seconds.shape)
+    longest = int(seconds.max())
+    if math.ceil(longest * ratio) >= 2**63:
+        raise TableError(f"run time {longest} s × {float(ratio):g} is too large")
+    fits = longest * ratio.numerator + ratio.denominator < 2**63
+    exact = seconds if fits else seconds.astype(object)  # of Python's integers, which have no end
+    return ((exact * ratio.numerator + (ratio.denominator - 1)) // ratio.denominator).astype(np.int64)
 
 
 def plain_processor(name: str) -> str:
@@ -112,17 +111,11 @@ def plain_processor(name: str) -> str:
 
 @functools.cache
 def published_rates() -> pd.DataFrame:
-    """Return the median SPECrate 2017 integer base rate of one core, by processor.
+    """Return the median SPECrate 2017 integer base rate of one core by ``processor``, ``spec_rate``.
 
+    Beside it the ``n_results``, ``chips`` per result, ``result_id`` nearest to the median, and ``cores`` of one chip.
     Facts published on https://www.spec.org/cpu2017/results/ until March 2026, made into a table by
-    ``benchmarks/processor_rates.py``; SPECrate is a trademark of the Standard Performance Evaluation
-    Corporation.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``processor``, ``spec_rate`` (of one core), ``n_results``, ``chips`` per result, the
-        ``result_id`` nearest to the median, and ``cores`` of one chip.
+    ``benchmarks/processor_rates.py``; SPECrate is a trademark of the Standard Performance Evaluation Corporation.
     """
     return pd.read_csv(Path(__file__).with_name("spec_rates.csv"))
 

@@ -42,11 +42,8 @@ _SLICE = re.compile(r"\d+g[._](\d+)gb")
 
 def _above_zero(speed: dict[str, float]) -> dict[str, float]:
     for name, factor in speed.items():
-        try:
-            if exact_speed(factor, name) is None:
-                raise TableError(f"{name}: {factor} was given; a speed is a number above 0")
-        except TableError as error:
-            raise ValueError(str(error)) from None
+        if exact_speed(factor, name) is None:
+            raise TableError(f"{name}: {factor} was given; a speed is a number above 0")
     return speed
 
 
@@ -84,10 +81,7 @@ class Application(Settings):
     @field_validator("by")
     @classmethod
     def _readable(cls, by: str | None) -> str | None:
-        try:
-            return by if by is None or parse_terms(by, any_column=True) else None
-        except TableError as error:
-            raise ValueError(str(error)) from None
+        return by if by is None or parse_terms(by, any_column=True) else None
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:

@@ -71,28 +71,17 @@ def workflows(cores: int, *, gap: int = GAP, seed: int = 0) -> pd.DataFrame:
     if gap < 0:
         raise ArgumentError("gap", f"{gap} s was given; 0 or more is allowed")
     rng = np.random.default_rng(seed)
-    rows = []
-    for submission in range(N_SUBMISSIONS):
-        for i in rng.permutation(len(WORKFLOWS)):
-            name, size = WORKFLOWS[i]
-            hours, cpu, mem = PROFILES[name][at]
-            run_time = round(hours * 3600)
-            rows.append(
-                {
-                    "job_id": f"{name}-{size}-{submission + 1}",
-                    "user": name,
-                    "submit_time": submission * gap,
-                    "requested_time": int(run_time * SLACK),
-                    "run_time": run_time,
-                    "n_nodes": size // CORES_OF_NODE,
-                    "cpus_per_node": CORES_OF_NODE,
-                    "mem_mb_per_node": MEM_MB_OF_NODE * mem // 100,
-                    "cpu_percent": float(cpu),
-                    "mem_percent": float(mem),
-                    "bandwidth_percent": float(mem),
-                }
-            )
-    return pd.DataFrame(rows)
+    rows = [
+        (f"{name}-{size}-{n + 1}", name, n * gap, size // CORES_OF_NODE, *PROFILES[name][at])
+        for n in range(N_SUBMISSIONS)
+        for name, size in (WORKFLOWS[i] for i in rng.permutation(len(WORKFLOWS)))
+    ]
+    drawn = pd.DataFrame(rows, columns=["job_id", "user", "submit_time", "n_nodes", "hours", "cpu", "mem"])
+    run_time, mem = (drawn["hours"] * 3600).round().astype(int), drawn["mem"]
+    asked = {"requested_time": (run_time * SLACK).astype(int), "run_time": run_time, "n_nodes": drawn["n_nodes"]}
+    asked |= {"cpus_per_node": CORES_OF_NODE, "mem_mb_per_node": MEM_MB_OF_NODE * mem // 100}
+    used = {"cpu_percent": drawn["cpu"] * 1.0, "mem_percent": mem * 1.0, "bandwidth_percent": mem * 1.0}
+    return drawn[["job_id", "user", "submit_time"]].assign(**asked, **used)
 
 
 def system(cores: int) -> pd.DataFrame:
