@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -28,20 +28,6 @@ from procure.sweep.store import locked_workers
 from procure.text import clock_seconds
 
 QUEUES = ("slurm", "pbs", "lsf", "sge")
-
-
-class Receipt(NamedTuple):
-    """What a task returns: how many runs it made and the kernel seconds that they took.
-
-    ``died``: none; each worker that tried it died.
-    """
-
-    n_runs: int
-    kernel_seconds: float
-    died: bool = False
-
-
-Task = Callable[..., Receipt]
 
 
 Processes = Annotated[int, Field(ge=1, le=MOST_PROCESSES)]

@@ -37,10 +37,23 @@ class Batch:
     rows: np.ndarray
 
     @property
+    def pair(self) -> tuple[str, str]:
+        """What batches share that are simulated on one bench."""
+        return self.workload, self.policy
+
+    @property
     def key(self) -> str:
         """A name for the batch's file: what it is, and a digest of the rows that it holds."""
         digest = hashlib.sha256(self.rows.astype("<i8").tobytes()).hexdigest()[:8]
         return f"{self.workload}.{file_name(self.policy)}.{int(self.rows[0]):09d}-{digest}"
+
+
+class Receipt(NamedTuple):
+    """What a batch came to: its runs and the kernel seconds that they took; or that each worker that tried it died."""
+
+    n_runs: int
+    kernel_seconds: float
+    died: bool = False
 
 
 def batches(plan: Plan, done: dict[tuple[str, str], np.ndarray], shard: tuple[int, int] | None = None) -> list[Batch]:
