@@ -21,7 +21,7 @@ import procure
 from procure._version import __version__
 from procure.cli import common
 from procure.errors import TableError
-from procure.files.caches import VARIABLE, kernel_places, kernels_kept, prepare_site
+from procure.files.caches import VARIABLE, kernel_places, prepare_site
 
 _OURS = "procure-hpc"
 _MODULES = {"dask": "distributed", "pyarrow": "pyarrow.parquet", "pyyaml": "yaml", "scikit-learn": "sklearn"}
@@ -148,14 +148,14 @@ def _caches(problems: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         problems.append(str(error))
         return {"site": None, "own": None, "problem": str(error)}, {}
     caches = {name: place and str(place) for name, place in (("site", places.site), ("own", places.own))}
-    size = round(sum(kernels_kept(place).size_mb for place in places.read), 1)
+    size = sum(file.stat().st_size for place in places.read for file in place.glob("*/*.nb[ic]")) / 1e6
     kernels: dict[str, int] = {}
     if not any("numba" in problem or "llvmlite" in problem for problem in problems):
         from procure.files.kernels import compiled_files
 
         kernels = compiled_files()
     compiled = {"main_job": bool(kernels.get("simulator.fast_lane")), "kernels": kernels}
-    return caches | {"problem": places.problem, "size_mb": size}, compiled
+    return caches | {"problem": places.problem, "size_mb": round(size, 1)}, compiled
 
 
 def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:

@@ -88,22 +88,6 @@ class KernelPlaces(NamedTuple):
         return [place for place in (self.site, self.own) if place is not None]
 
 
-class Kept(NamedTuple):
-    """What a folder of kernels holds, of whatever version: megabytes, and kernels under each name."""
-
-    size_mb: float
-    kernels: dict[str, int]
-
-
-def kernels_kept(place: Path) -> Kept:
-    """Return what a folder of kernels holds."""
-    files = [file for file in place.glob("*/*.nb[ic]") if file.is_file()]
-    kernels = dict.fromkeys((file.parent.name for file in files), 0)
-    for file in files:
-        kernels[file.parent.name] += file.suffix == ".nbc"
-    return Kept(sum(file.stat().st_size for file in files) / 1e6, kernels)
-
-
 def user_cache() -> Path:
     """Return the user's own folder for what can be made again: below ``XDG_CACHE_HOME``, else ``~/.cache``."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))

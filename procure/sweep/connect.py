@@ -249,8 +249,7 @@ def job_name(folder: Path) -> str:
 def make_cluster(farm: str, options: FarmOptions) -> Any:
     """Make dask-jobqueue's cluster for a batch system; no job is submitted yet.
 
-    What is not given comes from the site's ``~/.config/dask/jobqueue.yaml``, then from us: one core
-    and 2 GB.
+    What is not given comes from the site's ``~/.config/dask/jobqueue.yaml``, then from us: one core and 2 GB.
     """
     import dask
     from distributed import Scheduler
@@ -261,38 +260,36 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
     def site(key: str) -> Any:
         return dask.config.get(f"jobqueue.{farm}.{key}", None)
 
-    cores = options.cores or site("cores") or 1
-    walltime = options.walltime or site("walltime")
+    cores, walltime = options.cores or site("cores") or 1, options.walltime or site("walltime")
     arguments = [*(site("worker-extra-args") or ()), "--nworkers", str(cores)]
     arguments += ["--no-dashboard", "--dashboard-address", _LOOPBACK]
-    if walltime is not None:
-        arguments += lifetime_arguments(str(walltime), farm)
+    arguments += [] if walltime is None else lifetime_arguments(str(walltime), farm)
     of_site = dict(site("scheduler-options") or {})
     if options.interface:
         of_site = {key: value for key, value in of_site.items() if key not in ("host", "interface")}
-    (options.folder / "logs").mkdir(parents=True, exist_ok=True)
-    keywords: dict[str, Any] = {
-        "cores": cores,
-        "processes": cores,
-        "memory": options.memory or site("memory") or "2 GB",
-        "walltime": walltime,
-        "queue": options.partition,
-        "account" if farm in ("slurm", "pbs") else "project": options.account,
-        "job_name": job_name(options.folder),
-        "log_directory": str((options.folder / "logs").resolve()),
-        "worker_extra_args": arguments,
-        "job_script_prologue": [*(site("job-script-prologue") or ()), *_ONE_THREAD, *_SCRATCH],
-        "interface": options.interface,
-        "scheduler_cls": Scheduler,
-        "scheduler_options": of_site | _NO_PAGES,
-        "silence_logs": logging.CRITICAL,
-        "security": Security.temporary(),
-        "protocol": "tls://",
-        "shared_temp_directory": str((options.folder / "logs").resolve()),
-    }
+    logs = options.folder / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
     logging.getLogger("dask_jobqueue").setLevel(logging.CRITICAL)
     try:
-        return getattr(dask_jobqueue, _CLASSES[farm])(**keywords)
+        return getattr(dask_jobqueue, _CLASSES[farm])(
+            cores=cores,
+            processes=cores,
+            memory=options.memory or site("memory") or "2 GB",
+            walltime=walltime,
+            queue=options.partition,
+            **{"account" if farm in ("slurm", "pbs") else "project": options.account},
+            job_name=job_name(options.folder),
+            log_directory=str(logs.resolve()),
+            worker_extra_args=arguments,
+            job_script_prologue=[*(site("job-script-prologue") or ()), *_ONE_THREAD, *_SCRATCH],
+            interface=options.interface,
+            scheduler_cls=Scheduler,
+            scheduler_options=of_site | _NO_PAGES,
+            silence_logs=logging.CRITICAL,
+            security=Security.temporary(),
+            protocol="tls://",
+            shared_temp_directory=str(logs.resolve()),
+        )
     except (ValueError, OSError, RuntimeError) as error:
         raise TableError(f"farm {farm}: {str(error).splitlines()[0]}") from None
 
@@ -303,9 +300,8 @@ def _import_dask_jobqueue(farm: str) -> Any:
         import dask_jobqueue
     except ImportError:
         raise TableError(f"farm {farm} needs dask-jobqueue; install it with: pip install 'procure-hpc[hpc]'") from None
-    # On import it makes Ctrl-C a silent exit with code 0, for the whole process.
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before)  # on import it makes Ctrl-C a silent exit with code 0
     return dask_jobqueue
 
 

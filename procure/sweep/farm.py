@@ -303,13 +303,14 @@ def run_sweep(
         path = plan.study.folder / store.PARTS
         if shard is None:
             path = store.compact(plan, found)
-        if found.n_failed:
-            runs = counted(len(found.table), "run")
-            note(f"careful: {found.n_failed:,} of {runs} failed; the first: {found.first_failure()}")
+        failed = found.failed
+        for one in failed.slice(0, 1).to_pylist():
+            first = f"{one['package_id']} on {one['workload']} under {one['policy']}: {one['reason']}"
+            note(f"careful: {len(failed):,} of {counted(len(found.table), 'run')} failed; the first: {first}")
     return SweepSummary(
         n_runs=len(found.table),
         n_computed=work.n_done,
-        n_failed=found.n_failed,
+        n_failed=len(failed),
         seconds=time.perf_counter() - began,
         kernel_seconds=work.kernel_seconds,
         n_workers=work.n_workers,

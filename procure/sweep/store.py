@@ -167,16 +167,9 @@ class Stored(NamedTuple):
     n_foreign: int
 
     @property
-    def n_failed(self) -> int:
-        """How many runs failed."""
-        return pc.sum(pc.not_equal(self.table["status"], "ok")).as_py() or 0
-
-    def first_failure(self) -> str:
-        """Say which run failed first, and why; empty where none did."""
-        failed = self.table.filter(pc.not_equal(self.table["status"], "ok")).slice(0, 1).to_pylist()
-        return "".join(
-            f"{one['package_id']} on {one['workload']} under {one['policy']}: {one['reason']}" for one in failed
-        )
+    def failed(self) -> pa.Table:
+        """The rows of the runs that failed."""
+        return self.table.filter(pc.not_equal(self.table["status"], "ok"))
 
     def done(self, plan: Plan) -> dict[tuple[str, str], np.ndarray]:
         """Rows of the package table that have a result, by (workload, policy)."""
@@ -345,7 +338,7 @@ def verify(plan: Plan) -> tuple[dict[str, Any], list[str]]:
         "n_runs_planned": plan.n_runs,
         "n_done": n_done,
         "n_missing": plan.n_runs - n_done,
-        "n_failed": found.n_failed,
+        "n_failed": len(found.failed),
         "n_beyond_plan": len(found.table) - n_done,
         "kernel_seconds": round(found.seconds, 3),
         "n_files": len(found.files),
