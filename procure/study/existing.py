@@ -44,12 +44,10 @@ class ExistingSystem:
 
 
 def read_existing(path: str | Path, retire: Sequence[str] = (), unavailable: Unavailable = "keep") -> ExistingSystem:
-    """Read the nodes of an existing system.
+    """Read the nodes of an existing system: a node table, or the text that ``scontrol show node`` prints.
 
-    The file is a node table (`procure.tables.NODE`, CSV or Parquet), or the text that ``scontrol show node`` prints,
-    with or without ``-o``. ``retire`` are node names in Slurm's notation, such as ``node01`` or ``node[10-19]``, or
-    kinds; ``unavailable`` says whether nodes that are down, drained or failing stay. A file that is neither, a node
-    that is incomplete, and a name that is not there are a `TableError`.
+    ``retire`` are node names in Slurm's notation, such as ``node[10-19]``, or kinds; ``unavailable`` says whether nodes
+    that are down, drained or failing stay. What is unreadable, or not there, is a `TableError`.
     """
     path = existing_file(path)
     content = b"" if path.suffix == ".parquet" else as_utf8(read_bytes(path))
@@ -68,13 +66,10 @@ def read_existing(path: str | Path, retire: Sequence[str] = (), unavailable: Una
 
 
 def parse_nodes(text: str, source: str = "scontrol show node") -> pd.DataFrame:
-    """Read what ``scontrol show node`` prints, with or without ``-o``.
+    """Read what ``scontrol show node`` prints, also with ``-o``, as a node table with the further column ``state``.
 
-    ``cpus`` are those that jobs can get (CPUEfctv, else CPUTot); ``mem_mb`` is RealMemory less
-    MemSpecLimit, in Slurm's megabytes; GPUs come from Gres, else from CfgTRES. Several GPU models in
-    one node leave ``gpu_type`` empty. Slurm tells no server type, so ``kind`` is spelled from the
-    figures, e.g. ``64c-512g-4xa100``. Nodes in state FUTURE do not exist and are left out.
-    The node table has the further column ``state``. A node without name, CPUs or memory is an error.
+    ``cpus`` are CPUEfctv, else CPUTot; ``mem_mb`` RealMemory less MemSpecLimit; GPUs come from Gres, else from CfgTRES.
+    ``kind`` is spelled from the figures, e.g. ``64c-512g-4xa100``. Nodes in state FUTURE are left out.
     """
     rows = []
     for number, record in enumerate(re.split(r"^(?=NodeName=)", text, flags=re.MULTILINE)[1:], start=1):

@@ -177,9 +177,8 @@ def probe_days(
 ) -> pd.Series:
     """Simulate every n-th distinct package of a study on each day, under the study's first policy.
 
-    Their job tables are written into the folder, ``jobs-DAY.parquet``, and the results under ``results/probe``: a probe
-    that was interrupted computes only what is missing. Returns by day the median over the packages of the mean wait, s;
-    packages that leave jobs out count with the mean over the jobs that ran. NaN where no job of the day ran anywhere.
+    Job tables and results are kept in the folder: what is there is not computed again. Returns by day the median over
+    the packages of the mean wait of the jobs that ran, s; NaN where none ran anywhere.
     """
     like = study.workloads[0]
     files = {day: write(jobs, folder / f"jobs-{day}.parquet") for day, jobs in days.items()}

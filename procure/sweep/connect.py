@@ -113,10 +113,7 @@ Explain = Callable[[], tuple[str, bool]]
 
 @contextlib.contextmanager
 def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
-    """Give a Dask client, and a function that says why there is no worker and whether that is final.
-
-    No answer, an option that is refused and a missing package are errors.
-    """
+    """Give a Dask client, and a function that says why there is no worker and whether that is final; else an error."""
     import dask
     import distributed  # noqa: F401 - brings its settings' defaults
 
@@ -247,10 +244,7 @@ def job_name(folder: Path) -> str:
 
 
 def make_cluster(farm: str, options: FarmOptions) -> Any:
-    """Make dask-jobqueue's cluster for a batch system; no job is submitted yet.
-
-    What is not given comes from the site's ``~/.config/dask/jobqueue.yaml``, then from us: one core and 2 GB.
-    """
+    """Make dask-jobqueue's cluster; what is not given is as ``jobqueue.yaml`` says, else one core and 2 GB."""
     import dask
     from distributed import Scheduler
     from distributed.security import Security
@@ -312,9 +306,8 @@ _NO_SECONDS = {"slurm": r"\d+", "pbs": "(?!)", "sge": "(?!)"}
 def lifetime_arguments(walltime: str, farm: str = "") -> list[str]:
     """Let a worker leave before its job's limit, and not all workers at one moment.
 
-    ``walltime`` is ``D-HH:MM:SS``, ``HH:MM:SS``, ``HH:MM`` (hours and minutes, as LSF writes it) or minutes. For
-    ``slurm`` two fields are minutes and seconds, as `sbatch` reads them; for ``pbs`` and ``sge``, too, and one field is
-    seconds.
+    ``walltime`` is read as the batch system reads it: LSF's ``HH:MM`` and minutes; Slurm's ``MM:SS`` and minutes; of
+    PBS and SGE a bare number is seconds.
     """
     without_seconds = re.fullmatch(_NO_SECONDS.get(farm, r"\d+(:\d+)?"), walltime)
     try:

@@ -150,10 +150,7 @@ class Workers:
         return IN_FLIGHT_PER_WORKER * max(1, self._n)
 
     def look(self) -> None:
-        """Count the workers, at most once a tick; say why there are none.
-
-        It is an error that none comes in time, none can come, or those that come finish nothing.
-        """
+        """Count the workers, at most once a tick; that none comes, or all finish nothing, is an error."""
         now = time.monotonic()
         if now - self._looked < TICK:
             return
@@ -205,10 +202,7 @@ def _go_on() -> None:
 
 @contextmanager
 def one_interrupt(*, last: bool = False) -> Iterator[None]:
-    """Let the first Ctrl-C, TERM or HUP end the sweep, and no further one disturb the workers' end.
-
-    Of the ``last`` thing that a process does: signals need not mean again what they meant before.
-    """
+    """Let the first Ctrl-C, TERM or HUP end the sweep, and no further one disturb that; ``last``: of this process."""
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) is _stop:
         yield

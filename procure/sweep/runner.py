@@ -46,8 +46,8 @@ _ALIGNED = 64
 class Bench:
     """A workload, a policy and the quoted types, ready to simulate any package, see `share`.
 
-    ``ready`` has the existing nodes first, then one node of each type. ``bits`` is None where the
-    kernel for many packages does not apply; then each package is a run of its own.
+    ``ready`` has the existing nodes, then one node of each type; ``bits`` is None where each package is a run of its
+    own.
     """
 
     workload: str
@@ -80,11 +80,9 @@ def make_bench(plan: Plan, workload: str, policy: str) -> Bench:
 
 
 def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pa.Table, float]:
-    """Simulate some packages.
+    """Simulate packages, counts int64[n_packages, n_types] in quote order: result rows, and the kernel's seconds.
 
-    ``counts`` is int64[n_packages, n_types], types in quote order. Returns result rows in the schema of
-    `procure.sweep.parts.schema_of`, one per package, of a run that failed with its reason; and the seconds spent in the
-    simulation itself.
+    A run that failed is a row with its reason.
     """
     out = np.full((len(counts), len(metric_names(bench.ready.own_classes))), np.nan)
     reasons = [""] * len(counts)
@@ -290,10 +288,7 @@ BEHIND = "easy:depth=2"
 
 
 def compiled_policies() -> list[str]:
-    """Return one name for each kernel: policies that differ in an order or in numbers alone share theirs.
-
-    Those that need something that no default gives, such as a file that was learnt, are left out.
-    """
+    """Return one name for each kernel; policies that need what no default gives, such as a file, are left out."""
     names, targets = [], set()
     for name in catalog.names():
         entry = catalog.entry(name)
