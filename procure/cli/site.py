@@ -29,9 +29,6 @@ SHORT = 4 * 86_400
 """s; a log that is shorter shows no rule that goes by days."""
 SiteArgument = Annotated[Path, typer.Argument(metavar="SITE", help="A site folder: site.toml and nodes.csv.")]
 StartedArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="Job table with start times, .parquet or .csv.")]
-NodesOption = Annotated[
-    Path | None, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus; the site's without.")
-]
 KnownOption = Annotated[Path | None, typer.Option("--site", help="A site folder: its nodes and its known rules.")]
 
 
@@ -164,7 +161,7 @@ def _show(folder: Path, found: SiteFolder, output: common.Format) -> None:
 def fit(
     jobs: StartedArgument,
     out: Annotated[Path, typer.Option(help="The site folder to write.")],
-    nodes: NodesOption = None,
+    nodes: site_options.NodesOption = None,
     site: KnownOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -199,7 +196,7 @@ def _known(nodes: Path | None, site: Path | None) -> tuple[pd.DataFrame | None, 
 @app.command()
 def why(
     jobs: StartedArgument,
-    nodes: NodesOption = None,
+    nodes: site_options.NodesOption = None,
     site: KnownOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
