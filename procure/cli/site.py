@@ -130,9 +130,8 @@ def check(
         run = simulate(table, nodes, label)
         site_options.note_rejections(label, run.schedule, nodes)
         checks.append(site_check(table, run, name))
+    common.note(*map(verdict, checks))
     checked = pd.concat(checks, ignore_index=True)
-    for one in checks:
-        common.note(verdict(one))
     seconds = dict.fromkeys(("logged_p90", "simulated_p90", "mean_error"), "s")
     common.print_table(checked, output, f"{jobs.name} under {', '.join(names)} on {site}/{NODES}", seconds)
 
@@ -148,11 +147,9 @@ def _show(folder: Path, found: SiteFolder, output: common.Format) -> None:
         return
     common.print_table(showing.qos_table(rules), output, "QOS")
     common.print_table(showing.account_table(rules), output, "accounts, and users with limits of their own")
-    common.echo(showing.weights(rules))
-    if showing.preemption(rules):
-        common.echo(showing.preemption(rules))
     enforced = ", ".join(rules.enforce)
-    common.echo(f"enforced: {enforced}" if enforced else "no limits are enforced (AccountingStorageEnforce is empty)")
+    enforced = f"enforced: {enforced}" if enforced else "no limits are enforced (AccountingStorageEnforce is empty)"
+    common.echo(*filter(None, [showing.weights(rules), showing.preemption(rules), enforced]))
     if n := len(rules.not_understood):
         common.echo(f"not understood: {counted(n, 'setting')}; they stand in {folder}/site.toml")
 
