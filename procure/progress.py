@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
@@ -26,22 +26,15 @@ class Step:
     began: float = field(default_factory=time.monotonic)
 
 
-class Watcher(Protocol):
-    """Hears of steps as they begin and end; reads how far they are whenever it likes."""
-
-    def begin(self, one: Step) -> None:
-        """Take note of a step that begins, within those that have not ended."""
-
-    def end(self, one: Step) -> None:
-        """Take note that the innermost step has ended, for better or worse."""
-
-
-_WATCHER: ContextVar[Watcher | None] = ContextVar("procure_watcher", default=None)
+_WATCHER: ContextVar[Any] = ContextVar("procure_watcher", default=None)
 
 
 @contextmanager
-def watching(watcher: Watcher) -> Iterator[None]:
-    """Let a watcher hear of the steps that begin in here, in this thread; without one, steps cost nothing."""
+def watching(watcher: Any) -> Iterator[None]:
+    """Tell a watcher of the steps in here, in this thread, by its ``begin`` and ``end``; without one they cost nothing.
+
+    It reads how far they are whenever it likes.
+    """
     token = _WATCHER.set(watcher)
     try:
         yield

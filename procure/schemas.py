@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -130,94 +130,58 @@ COST_ITEMS = (CostItem("licence", "licences", "software"), CostItem("support", "
 """All that is reckoned so; a further row is read from quotes, priced, and stands on the bill."""
 
 
-def _offered(column: Column, synonyms: str, example: str = "") -> Column:
-    """Return a column of quotes with the headings by which offers name it, and what the template shows beneath it."""
-    return replace(column, synonyms=synonyms, example=example)
-
-
 QUOTE = Schema(
     "quote",
     (
-        _offered(
-            _str("name", "the vendor's name of the server type; a column of the package table", longest=200),
+        _str("name", "the vendor's name of the server type; a column of the package table", longest=200, synonyms=(
             "server type, node type, server, model, configuration, type, product, produkt, gerät, bezeichnung, "
-            "servertyp, modell, knotentyp",
-        ),
-        _offered(
-            _str(
-                "category",
-                "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says",
-                longest=200,
-            ),
-            "kategorie",
-            "compute",
-        ),
-        _offered(
-            _int("cpus", "CPUs", "CPU cores per node", minimum=1, maximum=100_000),
+            "servertyp, modell, knotentyp"
+        )),
+        _str("category", "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says",
+             longest=200, synonyms="kategorie", example="compute"),
+        _int("cpus", "CPUs", "CPU cores per node", minimum=1, maximum=100_000, example="64", synonyms=(
             "cores, cpu cores, cores per node, cores per server, cores in total per node, kerne, anzahl kerne, "
-            "cpu-kerne, kerne pro knoten, kerne pro server",
-            "64",
-        ),
-        _offered(
-            _float("mem_gb", "GB = 1,000 MB", "memory per node", minimum=1e-6, maximum=10**7),
+            "cpu-kerne, kerne pro knoten, kerne pro server"
+        )),
+        _float("mem_gb", "GB = 1,000 MB", "memory per node", minimum=1e-6, maximum=10**7, example="768", synonyms=(
             "memory, mem, ram, main memory, memory per node, ram per node, arbeitsspeicher, hauptspeicher, speicher, "
-            "ram pro knoten",
-            "768",
-        ),
-        _offered(
-            _int("gpus", "GPUs", "GPUs per node", maximum=10_000),
-            "gpu, accelerators, gpus per node, number of gpus, beschleuniger, anzahl gpus, gpus pro knoten",
-            "0",
-        ),
-        _offered(
-            _float("price_usd", "US$", "price of one node; text such as $6,960 is accepted", money=True),
+            "ram pro knoten"
+        )),
+        _int("gpus", "GPUs", "GPUs per node", maximum=10_000, example="0", synonyms=(
+            "gpu, accelerators, gpus per node, number of gpus, beschleuniger, anzahl gpus, gpus pro knoten"
+        )),
+        _float("price_usd", "US$", "price of one node; text such as $6,960 is accepted", money=True, synonyms=(
             "unit price, price per node, price per server, price each, unit cost, price, einzelpreis, "
-            "preis pro knoten, preis pro server, preis je knoten, stückpreis, preis pro stück, preis",
-            "14950.00",
-        ),
-        _offered(_str("vendor", "who quoted", **_EMPTY), "bidder, supplier, anbieter, lieferant, hersteller", "Vendor"),
-        _offered(
-            _str("gpu_type", _GPU_TYPE, **_EMPTY),
-            "gpu model, gpu type, type of gpu, gpu-typ, gpu-modell, gpu typ, gpu modell",
-        ),
-        _offered(
-            _str("processor", "processor model, for information", **_EMPTY),
-            "cpu, cpu model, cpu type, processor model, prozessor, cpu-typ, prozessortyp",
-            "AMD EPYC 9354",
-        ),
+            "preis pro knoten, preis pro server, preis je knoten, stückpreis, preis pro stück, preis"
+        ), example="14950.00"),
+        _str("vendor", "who quoted", **_EMPTY, synonyms="bidder, supplier, anbieter, lieferant, hersteller",
+             example="Vendor"),
+        _str("gpu_type", _GPU_TYPE, **_EMPTY,
+             synonyms="gpu model, gpu type, type of gpu, gpu-typ, gpu-modell, gpu typ, gpu modell"),
+        _str("processor", "processor model, for information", **_EMPTY, example="AMD EPYC 9354",
+             synonyms="cpu, cpu model, cpu type, processor model, prozessor, cpu-typ, prozessortyp"),
         _float("spec_rate", "any speed", "speed of one core; empty = ratio 1.0", **_SPEED),
         _float("spec_rate_node", "any speed", "speed of all cores together, instead of spec_rate", **_SPEED),
-        _offered(
-            _float("power_w", "W", "power of one busy node", **_OPTIONAL),
-            "power, power consumption, max power, leistungsaufnahme, leistung, stromaufnahme",
-            "780",
-        ),
-        _offered(
-            _float("idle_power_w", "W", "power of one idle node", **_OPTIONAL), "idle power, leerlaufleistung", "250"
-        ),
-        _offered(
-            _float("rack_units", "U", "height of one node in a rack", **_OPTIONAL),
-            "height, höheneinheiten, bauhöhe",
-            "1",
-        ),
+        _float("power_w", "W", "power of one busy node", **_OPTIONAL, example="780",
+               synonyms="power, power consumption, max power, leistungsaufnahme, leistung, stromaufnahme"),
+        _float("idle_power_w", "W", "power of one idle node", **_OPTIONAL, example="250",
+               synonyms="idle power, leerlaufleistung"),
+        _float("rack_units", "U", "height of one node in a rack", **_OPTIONAL, example="1",
+               synonyms="height, höheneinheiten, bauhöhe"),
         _int("min_count", "nodes", "fewest nodes of the type in a package that holds it", **_OPTIONAL),
         _int("max_count", "nodes", "most nodes of the type in a package", **_OPTIONAL),
-        _int("pack_size", "nodes", "sold only in multiples of this", required=False, nullable=True, minimum=1),
-        _offered(_str("lot", "the lot that the type is offered for; a lot goes to one vendor", **_EMPTY), "los"),
+        _int("pack_size", "nodes", "sold only in multiples of this", minimum=1, **_OPTIONAL),
+        _str("lot", "the lot that the type is offered for; a lot goes to one vendor", **_EMPTY, synonyms="los"),
         Column("mandatory", "bool", "", "the type is in every package", required=False, default=False, example="false"),
-        _offered(
-            _str("valid_until", "last day of the offer, YYYY-MM-DD", **_EMPTY), "valid to, gültig bis", "2027-03-31"
-        ),
-        _offered(
-            _str("quote_number", "the vendor's number of the offer", required=False),
-            "quotation number, quote number, offer number, angebotsnummer",
-            "Q-1",
-        ),
+        _str("valid_until", "last day of the offer, YYYY-MM-DD", **_EMPTY, synonyms="valid to, gültig bis",
+             example="2027-03-31"),
+        _str("quote_number", "the vendor's number of the offer", required=False, example="Q-1",
+             synonyms="quotation number, quote number, offer number, angebotsnummer"),
         *(_float(one.column, "US$/year", f"{one.meaning} per node", money=True, **_OPTIONAL) for one in COST_ITEMS),
-        _offered(_str("source", "where the figures come from", **_EMPTY), "quelle", "data sheet"),
+        _str("source", "where the figures come from", **_EMPTY, synonyms="quelle", example="data sheet"),
     ),
     unique="name",
-)
+)  # fmt: skip
 
 PACKAGE = Schema(
     "package",
@@ -346,7 +310,7 @@ CLASSES = tuple(_OF_CLASS)
 """Classes of jobs, see `procure.workload.describe.class_of`."""
 
 
-def _metric(name: str, unit: str, meaning: str, how: str = "mean", make: Any = _float, ranked: str = "") -> Column:
+def _metric(name: str, unit: str, meaning: str, ranked: str = "", how: str = "mean", make: Any = _float) -> Column:
     """Return a metric; ``ranked`` by it are packages: the objective's name, and after a colon what it is."""
     objective, _, goal = ranked.partition(": ")
     return make(name, unit, meaning, nullable=True, how=how, objective=objective, goal=goal)
@@ -354,59 +318,38 @@ def _metric(name: str, unit: str, meaning: str, how: str = "mean", make: Any = _
 
 METRICS = (
     _int("n_jobs", "jobs", "jobs in the workload, without those of the warm-up", how="count"),
-    _metric("n_completed", "jobs", "jobs that ran, killed ones included", "count", _int),
-    _metric("n_unrunnable", "jobs", "jobs that fit no empty set of nodes", "count", _int),
-    _metric("n_killed", "jobs", "jobs cut at their limit", "count", _int),
-    _metric(
-        *("mean_wait_time", "s", "mean of start − submit over the jobs that ran"),
-        ranked="mean-wait: mean wait over all jobs",
-    ),
-    _metric(
-        *("median_wait_time", "s", "median wait"),
-        ranked="median-wait: median wait; several workloads: their mean by jobs",
-    ),
-    _metric(
-        *("p95_wait_time", "s", "95th percentile of the wait, linear interpolation"),
-        ranked="p95-wait: 95th percentile of the wait; several: their mean by jobs",
-    ),
-    _metric("max_wait_time", "s", "longest wait", "max", ranked="max-wait: longest wait of any job"),
-    _metric(
-        *("mean_bounded_slowdown", "", "mean of max(1, (end − submit)/max(run, 10 s))"),
-        ranked="slowdown: mean bounded slowdown over all jobs",
-    ),
-    _metric(
-        *("mean_turnaround_time", "s", "mean of end − submit"),
-        ranked="turnaround: mean of end − submit over all jobs",
-    ),
-    _metric("makespan", "s", "last end − first submit, over the jobs that ran", "max"),
+    _metric("n_completed", "jobs", "jobs that ran, killed ones included", how="count", make=_int),
+    _metric("n_unrunnable", "jobs", "jobs that fit no empty set of nodes", how="count", make=_int),
+    _metric("n_killed", "jobs", "jobs cut at their limit", how="count", make=_int),
+    _metric("mean_wait_time", "s", "mean of start − submit over the jobs that ran",
+            "mean-wait: mean wait over all jobs"),
+    _metric("median_wait_time", "s", "median wait", "median-wait: median wait; several workloads: their mean by jobs"),
+    _metric("p95_wait_time", "s", "95th percentile of the wait, linear interpolation",
+            "p95-wait: 95th percentile of the wait; several: their mean by jobs"),
+    _metric("max_wait_time", "s", "longest wait", "max-wait: longest wait of any job", "max"),
+    _metric("mean_bounded_slowdown", "", "mean of max(1, (end − submit)/max(run, 10 s))",
+            "slowdown: mean bounded slowdown over all jobs"),
+    _metric("mean_turnaround_time", "s", "mean of end − submit",
+            "turnaround: mean of end − submit over all jobs"),
+    _metric("makespan", "s", "last end − first submit, over the jobs that ran", how="max"),
     _metric("utilization_cpu", "share", "busy CPU-seconds / (CPUs × makespan)"),
     _metric("utilization_mem", "share", "busy MB-seconds / (MB × makespan)"),
     _metric("utilization_gpu", "share", "busy GPU-seconds / (GPUs × makespan)"),
-    _metric("max_queue_depth", "jobs", "most jobs waiting after the decisions of a moment", "max", _int),
+    _metric("max_queue_depth", "jobs", "most jobs waiting after the decisions of a moment", how="max", make=_int),
     _metric("work_left", "share", "work of the counted jobs that was waiting or running at the last submission"),
-    _metric(
-        "saturated",
-        "0 or 1",
-        "the queue grows to the end: the backlog's low tides rise (see Scheduling semantics)",
-        "max",
-        _int,
-    ),
-    _metric(
-        *("share_over_1h", "share", "share of the jobs that ran that waited over an hour"),
-        ranked="share-over-1h: share of the jobs that wait over an hour",
-    ),
-    _metric(
-        "user_fair_wait_time",
-        "s",
-        "mean over the users of each one's mean wait; jobs without a user are one user's",
-        ranked="user-fair-wait: mean over the users of each one's mean wait",
-    ),
+    _metric("saturated", "0 or 1",
+            "the queue grows to the end: the backlog's low tides rise (see Scheduling semantics)", "", "max", _int),
+    _metric("share_over_1h", "share", "share of the jobs that ran that waited over an hour",
+            "share-over-1h: share of the jobs that wait over an hour"),
+    _metric("user_fair_wait_time", "s",
+            "mean over the users of each one's mean wait; jobs without a user are one user's",
+            "user-fair-wait: mean over the users of each one's mean wait"),
     *(
         _metric(f"{name}_{figure}", unit, meaning.format(jobs))
         for name, jobs in _OF_CLASS.items()
         for figure, (unit, meaning) in _OF_EACH.items()
     ),
-)
+)  # fmt: skip
 """What one run is measured by, in the order in which `simulate` reports it."""
 
 RESULT = Schema(

@@ -192,10 +192,9 @@ def problems(error: ValidationError) -> list[str]:
 
 
 def validated(model: type[Model], values: Any, source: str, folder: Path | None = None) -> Model:
-    """Build settings from plain values, of a TOML file or a command line, which an error calls ``source``.
+    """Build settings from plain values of a TOML file or command line, the ``source``; the error has all that is wrong.
 
-    Paths are relative to the ``folder``, and input files must exist in it; None leaves paths alone. The error has all
-    that is wrong, one line each.
+    Paths are relative to the ``folder``, and input files must exist in it; None leaves paths alone.
     """
     try:
         return validate(model, values, folder)

@@ -316,10 +316,7 @@ def as_table(given: pd.DataFrame | str | Path, schema: Schema) -> pd.DataFrame:
 
 
 def cell_errors(frame: pd.DataFrame, schema: Schema, source: str = "") -> tuple[pd.DataFrame, list[CellError]]:
-    """Return a frame in which every wrong cell holds a value that is right, and an error for each such cell.
-
-    Only single cells are looked at: `check` complains of missing columns and of repeated names.
-    """
+    """Return a frame in which every wrong cell holds a right value, and an error for each; single cells only."""
     frame, found = frame.reset_index(drop=True), []
     for column in schema.columns:
         while column.name in frame:

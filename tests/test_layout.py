@@ -88,8 +88,8 @@ EDITS = {
         ('    _metric("makespan",', '    _metric("least_wait_time", "s", "least wait", ranked="least-wait"),\n'),
         ("COST_ITEMS = (", ' CostItem("cooling", "cooling", "other"),'),
         (
-            '        _offered(\n            _float("mem_gb",',
-            '        _offered(_int("bays", "bays", "drive bays per node", **_OPTIONAL), "drive bays", "4"),\n',
+            '        _float("mem_gb",',
+            '        _int("bays", "bays", "drive bays per node", **_OPTIONAL, synonyms="drive bays", example="4"),\n',
         ),
     ],
     "simulator/metrics.py": [("    out[INDEX.max_wait_time]", "    out[INDEX.least_wait_time] = 7.0\n")],

@@ -19,9 +19,9 @@ from procure.errors import TableError
 from procure.files import whole_file
 from procure.schemas import RESULT
 from procure.sweep import FarmOptions, read_results, run_sweep
-from procure.sweep.connect import Receipt, job_name, lifetime_arguments, make_cluster, n_local_workers
+from procure.sweep.connect import job_name, lifetime_arguments, make_cluster, n_local_workers
 from procure.sweep.farm import Workers, compute_part
-from procure.sweep.parts import SCHEMA, batches, write_part
+from procure.sweep.parts import SCHEMA, Receipt, batches, write_part
 from procure.sweep.runner import MOST_POISON, SweepWork
 from procure.sweep.store import fingerprint_text, locked, merge, open_folder, stored, verify
 from procure.tables import check
@@ -141,7 +141,7 @@ def drive(work: SweepWork, deadly: set[str]) -> list[int]:
             killed.append(len(ids))
             work.put(batch, Receipt(0, 0.0, died=True))
         else:
-            work.put(batch, compute_part(work.shared(work.key(batch)), ids, *rest))
+            work.put(batch, compute_part(work.bench(batch), ids, *rest))
     return killed
 
 
@@ -191,7 +191,7 @@ def test_a_written_part_is_not_computed_again(tmp_path):
     open_folder(plan)
     work = SweepWork(plan, batches(plan, {})[:1], lambda text: None)
     batch = work.take()
-    compute_part(work.shared(work.key(batch)), *work.arguments(batch))
+    compute_part(work.bench(batch), *work.arguments(batch))
     work.put(batch, Receipt(0, 0.0, died=True))
     assert work.n_done == len(batch.rows)
     assert work.take() is None

@@ -229,7 +229,7 @@ def test_an_interrupt_while_local_workers_start_is_not_lost(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_within_a_destructor_is_not_lost():
+def test_an_interrupt_within_a_destructor_is_not_lost(monkeypatch):
     """Ctrl-C while Python runs a `__del__`, which drops what is raised in it, ends the sweep at the next batch."""
 
     class Released:
@@ -237,7 +237,7 @@ def test_an_interrupt_within_a_destructor_is_not_lost():
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.01)
 
-    def task(shared, number):
+    def compute_part(bench, number):
         Released()
         did.append(number)
 
@@ -245,12 +245,12 @@ def test_an_interrupt_within_a_destructor_is_not_lost():
     batches = [1, 2, 3]
     work = SimpleNamespace(
         take=lambda alone=True: batches.pop(0) if batches else None,
-        key=lambda batch: "day",
-        shared=lambda key: None,
+        bench=lambda batch: None,
         arguments=lambda batch: (batch,),
     )
+    monkeypatch.setattr("procure.sweep.farm.compute_part", compute_part)
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), one_interrupt():
-        list(run_tasks("serial", task, work))
+        list(run_tasks("serial", work))
     assert did == [1]
     assert signal.getsignal(signal.SIGINT) is before

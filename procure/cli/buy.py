@@ -109,14 +109,10 @@ def buy(
 
 def _columns_of_both(texts: list[str]) -> tuple[list[str], list[str]]:
     """Tell the columns of a log from those of offers, by the field that each is."""
-    name_of = {text: text.partition("=")[0] for text in texts}
-    for text, name in name_of.items():
-        if name == "gpu_type":
-            raise typer.BadParameter(
-                f"{text!r}: a log and an offer may have it; import the log first: procure workload import",
-                param_hint="--column",
-            )
-    of_log = [text for text, name in name_of.items() if name in (*JOB.names, WAIT)]
+    of_log = [text for text in texts if text.partition("=")[0] in (*JOB.names, WAIT)]
+    for text in (text for text in texts if text.startswith("gpu_type=")):
+        why = "a log and an offer may have it; import the log first: procure workload import"
+        raise typer.BadParameter(f"{text!r}: {why}", param_hint="--column")
     return of_log, [text for text in texts if text not in of_log]
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import pandas as pd
 import typer
@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from procure.cli.lazy import MADE_UP
@@ -46,16 +47,6 @@ _AMOUNT = re.compile(r"–|-?[\d.,]+%?(?: [a-z]+(?: \d+ [a-z]+)?)?")
 """What stands at the right edge of its column: a number, with its unit or two."""
 
 
-class _Column(NamedTuple):
-    """A head and its cells; ``least`` is the width below which one of them would break within a word."""
-
-    head: str
-    cells: list[str]
-    right: bool
-    least: int
-    most: int
-
-
 def lay_out(frame: pd.DataFrame, title: str, units: Mapping[str, str]) -> None:
     """Print a frame as a table; where it would be too wide, each row by itself, a line per column."""
     console = Console()
@@ -64,18 +55,16 @@ def lay_out(frame: pd.DataFrame, title: str, units: Mapping[str, str]) -> None:
     if title:
         # Not wrapped: programs and people look for its words, and a terminal wraps it itself.
         console.print(escape(printable(title)), style="italic", highlight=False, soft_wrap=True)
-    columns = _columns(frame, units, narrow=False)
-    if sum(column.most + 3 for column in columns) < console.width:
-        console.print(_table(columns, narrow=False))
-        return
-    columns = _columns(frame, units, narrow=True)
-    if sum(column.least + 1 for column in columns) <= console.width + 1:
-        console.print(_table(columns, narrow=True))
-        return
-    for row in zip(*(column.cells for column in columns), strict=True):
+    for narrow in (False, True):
+        table = _table(frame, units, narrow)
+        size = Measurement.get(console, console.options.update_width(_PIPED), table)
+        if (size.minimum if narrow else size.maximum) <= console.width:
+            console.print(table)
+            return
+    for row in zip(*(column.cells for column in table.columns), strict=True):
         record = Table(show_header=False, box=None, pad_edge=False)
-        for column, text in zip(columns, row, strict=True):
-            record.add_row(escape(column.head.replace("\n", "")), escape(text))
+        for column, text in zip(table.columns, row, strict=True):
+            record.add_row(str(column.header).replace("\n", ""), text)
         console.print(record, "")
 
 
@@ -97,8 +86,13 @@ def _places(values: pd.Series) -> int:
     return next((n for n in range(most) if (known.round(n) == known.round(most)).all()), most)
 
 
-def _columns(frame: pd.DataFrame, units: Mapping[str, str], narrow: bool) -> list[_Column]:
-    found = []
+def _table(frame: pd.DataFrame, units: Mapping[str, str], narrow: bool) -> Table:
+    """Make rich's table; narrow: without rules between columns, package ids broken at their commas."""
+    style: Any = {"box": box.HEAVY_HEAD, "padding": (0, 1)}
+    if narrow:
+        style = {"box": box.SIMPLE_HEAD, "padding": 0, "show_edge": False, "pad_edge": False}
+    table = Table(header_style="bold", **style)
+    columns = []
     for position, name in enumerate(map(str, frame.columns)):
         values = frame.iloc[:, position]
         said, unit = head(name, units.get(name))
@@ -108,31 +102,17 @@ def _columns(frame: pd.DataFrame, units: Mapping[str, str], narrow: bool) -> lis
             written = [text.replace(",", ",\n") for text in written]
         if narrow and "," in said and "=" in said:  # a package id as a head
             said = said.replace(",", ",\n")
-        whole = [line for text in written for line in text.split("\n")] if right or name in _IDS else []
-        words = [word for text in (said, *(() if whole else written)) for word in text.split()]
-        least = max(map(len, [*whole, *words]), default=1)
-        if not whole:  # text in a column as narrow as its longest word is hard to read
+        # Numbers and ids stay whole; text in a column as narrow as its longest word is hard to read.
+        whole = right or name in _IDS
+        words = [*said.split(), *(word for text in written for word in (text.split("\n") if whole else text.split()))]
+        least = max(map(len, words), default=1)
+        if not whole:
             least = max(least, min(_LEAST, max(map(len, written), default=1)))
-        most = max(len(line) for text in (said, *written) for line in text.split("\n"))
-        found.append(_Column(printable(said, kept="\n"), written, right, least, most))
-    return found
-
-
-def _table(columns: list[_Column], narrow: bool) -> Table:
-    """Make rich's table; narrow: without rules between columns."""
-    table = Table(
-        header_style="bold",
-        box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD,
-        show_edge=not narrow,
-        pad_edge=not narrow,
-        padding=(0, 0) if narrow else (0, 1),
-    )
-    for column in columns:
-        table.add_column(
-            escape(column.head), justify="right" if column.right else "left", overflow="fold", min_width=column.least
-        )
-    for row in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*map(escape, row))
+        justify: Any = "right" if right else "left"
+        table.add_column(escape(printable(said, kept="\n")), justify=justify, overflow="fold", min_width=least)
+        columns.append(map(escape, written))
+    for row in zip(*columns, strict=True):
+        table.add_row(*row)
     return table
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import platform
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,14 @@ import procure
 from procure._version import __version__
 from procure.cli import common
 from procure.errors import TableError
-from procure.files.caches import VARIABLE, kernel_places, kernels_kept, prepare_site
+from procure.files.caches import VARIABLE, kernel_places, prepare_site
 
-DISTRIBUTION = "procure-hpc"
-_MODULES = {
-    "dask": "distributed",
-    "pyarrow": "pyarrow.parquet",
-    "pyyaml": "yaml",
-    "scikit-learn": "sklearn",
-    "vl-convert-python": "vl_convert",
-    "xgboost-cpu": "xgboost",
-}
+_OURS = "procure-hpc"
+_MODULES = {"dask": "distributed", "pyarrow": "pyarrow.parquet", "pyyaml": "yaml", "scikit-learn": "sklearn"}
+_MODULES |= {"vl-convert-python": "vl_convert", "xgboost-cpu": "xgboost"}
 """What is imported of a package, where that is not its name."""
-_IN_PLACE_OF = {"xgboost-cpu": "xgboost", "xgboost": "xgboost-cpu"}
+_BOTH_BUILDS = ("xgboost", "xgboost-cpu")
 """Packages that bring the same module: either will do."""
-_MAIN_JOB = ("simulator.fast_lane",)
 
 
 def doctor(
@@ -72,7 +65,6 @@ def doctor(
 
 
 def _compile(site: Path | None, output: common.Format) -> None:
-    """Compile the policies, into a site's folder or the user's own."""
     from procure.sweep.runner import warm  # which imports all that is to be examined
 
     if site is not None:
@@ -105,47 +97,47 @@ def examine() -> dict[str, Any]:
     }
 
 
+def _version(*names: str) -> str | None:
+    """Return the version of the first of some packages that is installed."""
+    for name in names:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return None
+
+
 def _packages(problems: list[str]) -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]]:
     """Return the version of each package that is needed, and of those of each extra; None is a missing one."""
-    needed = _of(metadata.requires, DISTRIBUTION)
-    if needed is None:
-        problems.append(f"{DISTRIBUTION} is not installed in {sys.prefix}; pip install {DISTRIBUTION}")
     packages: dict[str, str | None] = {}
     extras: dict[str, dict[str, str | None]] = {}
-    for requirement in map(Requirement, needed or ()):
+    if _version(_OURS) is None:
+        problems.append(f"{_OURS} is not installed in {sys.prefix}; pip install {_OURS}")
+        return packages, extras
+    for requirement in map(Requirement, metadata.requires(_OURS) or ()):
         name, extra = requirement.name, re.search(r"extra == ['\"]([\w-]+)['\"]", str(requirement))
-        have = _of(metadata.version, name) or _of(metadata.version, _IN_PLACE_OF.get(name, name))
+        have = _version(name, *(_BOTH_BUILDS if name in _BOTH_BUILDS else ()))
         if extra is not None:
             extras.setdefault(extra[1], {})[name] = have
         elif requirement.marker is None or requirement.marker.evaluate():
             packages[name] = have
-            problems += _trouble(requirement, have)
-    if all(_of(metadata.version, name) for name in _IN_PLACE_OF):
+            if trouble := _trouble(requirement, have):
+                problems.append(trouble)
+    if all(map(_version, _BOTH_BUILDS)):
         problems.append("xgboost and xgboost-cpu bring the same module: pip uninstall both, then install one")
     return packages, extras
 
 
-def _of(ask: Callable[[str], Any], name: str) -> Any:
-    """Ask something of an installed package; None where there is none of that name."""
-    try:
-        return ask(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _trouble(requirement: Requirement, have: str | None) -> list[str]:
+def _trouble(requirement: Requirement, have: str | None) -> str:
     """Say in one sentence why a package does not serve, if so."""
     name, needed = requirement.name, f"{requirement.name}{requirement.specifier}"
     if have is None:
-        return [f"{name} is missing: pip install '{needed}'"]
+        return f"{name} is missing: pip install '{needed}'"
     if not requirement.specifier.contains(have, prereleases=True):
-        return [f"{name} {have} is installed where {needed} is needed"]
+        return f"{name} {have} is installed where {needed} is needed"
     try:
         importlib.import_module(_MODULES.get(name, name.replace("-", "_")))
     except Exception as error:  # a library that is missing in the system raises what it likes
-        what = str(error).partition("\n")[0]
-        return [f"{name} {have} cannot be imported: {what or type(error).__name__}"]
-    return []
+        return f"{name} {have} cannot be imported: {str(error).partition(chr(10))[0] or type(error).__name__}"
+    return ""
 
 
 def _caches(problems: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -155,15 +147,15 @@ def _caches(problems: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     except TableError as error:
         problems.append(str(error))
         return {"site": None, "own": None, "problem": str(error)}, {}
-    caches: dict[str, Any] = {"site": places.site and str(places.site), "own": places.own and str(places.own)}
-    size = round(sum(kernels_kept(place).size_mb for place in places.read), 1)
-    caches |= {"problem": places.problem, "size_mb": size}
-    if any("numba" in problem or "llvmlite" in problem for problem in problems):
-        return caches, {}
-    from procure.files.kernels import compiled_files
+    caches = {name: place and str(place) for name, place in (("site", places.site), ("own", places.own))}
+    size = sum(file.stat().st_size for place in places.read for file in place.glob("*/*.nb[ic]")) / 1e6
+    kernels: dict[str, int] = {}
+    if not any("numba" in problem or "llvmlite" in problem for problem in problems):
+        from procure.files.kernels import compiled_files
 
-    by_file = compiled_files()
-    return caches, {"main_job": all(by_file.get(name) for name in _MAIN_JOB), "kernels": by_file}
+        kernels = compiled_files()
+    compiled = {"main_job": bool(kernels.get("simulator.fast_lane")), "kernels": kernels}
+    return caches | {"problem": places.problem, "size_mb": round(size, 1)}, compiled
 
 
 def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -176,10 +168,5 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     own = caches["own"] or f"none: {caches['problem']}; each run compiles again. Name a folder with PROCURE_CACHE"
     n, size = sum(compiled.get("kernels", {}).values()), caches.get("size_mb", 0)
     ready = "compiled" if compiled.get("main_job") else "compiled at first use; `procure doctor --warm` does so now"
-    return [
-        *lines,
-        ("kernels of the site", caches["site"] or "none named"),
-        ("kernels of your own", own),
-        ("compiled", f"{n} kernels of this code, {size} MB in all"),
-        ("main job", ready),
-    ]
+    lines += [("kernels of the site", caches["site"] or "none named"), ("kernels of your own", own)]
+    return [*lines, ("compiled", f"{n} kernels of this code, {size} MB in all"), ("main job", ready)]

@@ -61,14 +61,10 @@ COMMANDS = {
 }
 """Every command by its panel of help, with its line of help: its module is imported when it is used."""
 PANEL = {name: panel for panel, commands in COMMANDS.items() for name in commands}
-_TOGETHER = {
-    "buy": "ask report explore",
-    "sweep": "search train evaluate",
-    "recommend": "compare-rent what-if explain",
-    "simulate": "compare policies",
-}
-_MODULES = {name: module for module, names in _TOGETHER.items() for name in names.split()}
-"""The modules of commands that share one."""
+_MODULES = dict.fromkeys(("ask", "report", "explore"), "buy") | dict.fromkeys(("search", "train", "evaluate"), "sweep")
+_MODULES |= dict.fromkeys(("compare-rent", "what-if", "explain"), "recommend")
+_MODULES |= dict.fromkeys(("compare", "policies"), "simulate")
+"""The modules of commands that share one with another."""
 
 
 UsageError: Any = typer.BadParameter.__base__  # of Typer's own copy of Click
@@ -200,34 +196,33 @@ def _ended_in_order() -> Iterator[None]:
 
 def run() -> None:
     """Run the command line; an error is one line on stderr: exit code 2 for bad usage, 130 for Ctrl-C, else 1."""
+    code = 1
     try:
         with _ended_in_order(), warnings.catch_warnings():
             if not sys.warnoptions:
                 warnings.showwarning = lambda message, *about, **more: _say(f"procure: {message}")
             app()
+        return
     except TableError as error:
-        _say(f"procure: {error}")
-        sys.exit(1)
+        said = str(error)
     except KeyboardInterrupt:
-        _say("procure: interrupted")
-        sys.exit(INTERRUPTED)
+        said, code = "interrupted", INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except MemoryError as error:
         what = str(error).partition("\n")[0]
-        _say(f"procure: out of memory{what and f' ({what})'}: reduce the input")
-        sys.exit(1)
+        said = f"out of memory{what and f' ({what})'}: reduce the input"
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _say(f"procure: {TableError(f'{where}{error.strerror or error}')}")  # which cuts a name without an end
-        sys.exit(1)
+        said = str(TableError(f"{where}{error.strerror or error}"))  # which cuts a name without an end
     except Exception as error:
         if os.environ.get("PROCURE_TRACEBACK"):
             raise
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        _say(f"procure: internal error: {what} (PROCURE_TRACEBACK=1 shows where)")
-        sys.exit(1)
+        said = f"internal error: {what} (PROCURE_TRACEBACK=1 shows where)"
+    _say(f"procure: {said}")
+    sys.exit(code)
 
 
 if __name__ == "__main__":

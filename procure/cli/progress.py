@@ -30,7 +30,9 @@ def shown() -> Iterator[None]:
         with watching(display):
             yield
     finally:
-        display.close()
+        display.ended.set()
+        with display.lock:
+            display.stop_bars()
 
 
 class _Display:
@@ -45,48 +47,42 @@ class _Display:
         self._said: Step | None = None
         self._bars: Any = None
         self._tasks: dict[int, Any] = {}
-        self._lock, self._ended = threading.Lock(), threading.Event()
+        self.lock, self.ended = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self, one: Step) -> None:
-        with self._lock:
+        with self.lock:
             self._open.append(one)
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, daemon=True)
             self._thread.start()
 
     def end(self, one: Step) -> None:
-        with self._lock:
+        with self.lock:
             self._open.remove(one)
             if (task := self._tasks.pop(id(one), None)) is not None:
                 self._bars.remove_task(task)
             if not self._open:
-                self._stop_bars()
+                self.stop_bars()
             if one is self._said and one.total and one.done == one.total:
                 typer.echo(printable(line(one)), err=True)
 
-    def close(self) -> None:
-        self._ended.set()
-        with self._lock:
-            self._stop_bars()
-
-    def _stop_bars(self) -> None:
+    def stop_bars(self) -> None:
         if self._bars is not None:
             self._bars.stop()
         self._bars, self._tasks = None, {}
 
     def _watch(self) -> None:
         # A closed stderr ends what is shown, not what is done.
-        while not self._ended.wait(0.5):
-            with self._lock, contextlib.suppress(OSError, ValueError):
-                if not self._open or time.monotonic() - self._began < _QUIET or self._ended.is_set():
+        while not self.ended.wait(0.5):
+            with self.lock, contextlib.suppress(OSError, ValueError):
+                if not self._open or time.monotonic() - self._began < _QUIET or self.ended.is_set():
                     continue
                 steps = telling(self._open)
+                what = tuple(one.what for one in steps)
                 if sys.stderr.isatty():
                     self._draw_bars(steps)
-                elif (what := tuple(one.what for one in steps)) not in self._told and (
-                    time.monotonic() - steps[-1].began >= _QUIET
-                ):
+                elif what not in self._told and time.monotonic() - steps[-1].began >= _QUIET:
                     self._told.add(what)
                     self._said = steps[-1]
                     typer.echo(printable(": ".join(map(line, steps))), err=True)
@@ -100,8 +96,7 @@ class _Display:
             own = of_rich.Progress.get_default_columns()
             columns = (*own[:2], of_rich.MofNCompleteColumn(), of_rich.TextColumn("{task.fields[rate]}"), own[-1])
             # What is printed on stdout meanwhile must go to stdout.
-            console = Console(stderr=True)
-            self._bars = of_rich.Progress(*columns, console=console, transient=True, redirect_stdout=False)
+            self._bars = of_rich.Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
             self._bars.start()
         for one in steps:
             if id(one) not in self._tasks:

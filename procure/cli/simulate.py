@@ -26,12 +26,6 @@ from procure.workload.speed import exact_speed
 
 _WIDTH, _CHARTS = 120, (".svg", ".png", ".pdf", ".txt")
 _NO_TIMES = ("share_within", "rank_correlation", "distance")
-NodesOption = Annotated[
-    Path | None,
-    typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod]; the site's without."),
-]
-
-
 SpeedOption = Annotated[
     str | None,
     typer.Option(
@@ -49,7 +43,7 @@ def _chart(path: Path | None) -> Path | None:
 
 def simulate(
     jobs: common.LoggedJobsOption,
-    nodes: NodesOption = None,
+    nodes: site_options.NodesOption = None,
     site: site_options.SiteOption = None,
     policy: str | None = typer.Option(
         None,
@@ -146,7 +140,7 @@ def _draw(schedule: pd.DataFrame, out: Path) -> None:
 
 def compare(
     jobs: common.LoggedJobsOption,
-    nodes: NodesOption = None,
+    nodes: site_options.NodesOption = None,
     site: site_options.SiteOption = None,
     policies: str = typer.Option(
         ",".join(RIVALS),

@@ -29,9 +29,6 @@ SHORT = 4 * 86_400
 """s; a log that is shorter shows no rule that goes by days."""
 SiteArgument = Annotated[Path, typer.Argument(metavar="SITE", help="A site folder: site.toml and nodes.csv.")]
 StartedArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="Job table with start times, .parquet or .csv.")]
-NodesOption = Annotated[
-    Path | None, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus; the site's without.")
-]
 KnownOption = Annotated[Path | None, typer.Option("--site", help="A site folder: its nodes and its known rules.")]
 
 
@@ -133,9 +130,8 @@ def check(
         run = simulate(table, nodes, label)
         site_options.note_rejections(label, run.schedule, nodes)
         checks.append(site_check(table, run, name))
+    common.note(*map(verdict, checks))
     checked = pd.concat(checks, ignore_index=True)
-    for one in checks:
-        common.note(verdict(one))
     seconds = dict.fromkeys(("logged_p90", "simulated_p90", "mean_error"), "s")
     common.print_table(checked, output, f"{jobs.name} under {', '.join(names)} on {site}/{NODES}", seconds)
 
@@ -151,11 +147,9 @@ def _show(folder: Path, found: SiteFolder, output: common.Format) -> None:
         return
     common.print_table(showing.qos_table(rules), output, "QOS")
     common.print_table(showing.account_table(rules), output, "accounts, and users with limits of their own")
-    common.echo(showing.weights(rules))
-    if showing.preemption(rules):
-        common.echo(showing.preemption(rules))
     enforced = ", ".join(rules.enforce)
-    common.echo(f"enforced: {enforced}" if enforced else "no limits are enforced (AccountingStorageEnforce is empty)")
+    enforced = f"enforced: {enforced}" if enforced else "no limits are enforced (AccountingStorageEnforce is empty)"
+    common.echo(*filter(None, [showing.weights(rules), showing.preemption(rules), enforced]))
     if n := len(rules.not_understood):
         common.echo(f"not understood: {counted(n, 'setting')}; they stand in {folder}/site.toml")
 
@@ -164,7 +158,7 @@ def _show(folder: Path, found: SiteFolder, output: common.Format) -> None:
 def fit(
     jobs: StartedArgument,
     out: Annotated[Path, typer.Option(help="The site folder to write.")],
-    nodes: NodesOption = None,
+    nodes: site_options.NodesOption = None,
     site: KnownOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -199,7 +193,7 @@ def _known(nodes: Path | None, site: Path | None) -> tuple[pd.DataFrame | None, 
 @app.command()
 def why(
     jobs: StartedArgument,
-    nodes: NodesOption = None,
+    nodes: site_options.NodesOption = None,
     site: KnownOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

@@ -16,6 +16,10 @@ from procure.workload.shapes import Shape, shape_jobs
 if TYPE_CHECKING:
     from procure.site.model import Site
 
+NodesOption = Annotated[
+    Path | None,
+    typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod]; the site's without."),
+]
 SiteOption = Annotated[
     Path | None,
     typer.Option("--site", help="A site folder (see `procure site read`): its nodes, and the rules of policy slurm."),

@@ -56,10 +56,7 @@ def write_archive(path: str | Path, archive: Archive) -> None:
 
 
 def read_archive(path: str | Path, schema: str, hint: str = "") -> Archive:
-    """Read an archive of this schema; ``hint`` says what to do where there is no such file.
-
-    A file that is damaged, or of another schema or version, is an error.
-    """
+    """Read an archive of this schema; ``hint`` says what to do without one. A damaged or other one is an error."""
     path = Path(path)
     if not path.is_file():
         raise TableError(f"{path}: no such file{hint}")
@@ -158,10 +155,7 @@ def keep_array(folder: Path | None, name: str, inputs: Sequence[object], make: C
 
 
 def load_booster(content: bytes, source: str) -> Any:
-    """Return the `xgboost.Booster` that some bytes hold, trusted as XGBoost trusts them: load only models of your own.
-
-    That they are damaged, or another version wrote them, is an error, which calls them ``source``.
-    """
+    """Return the `xgboost.Booster` that some bytes hold, trusted as XGBoost trusts them; that it cannot is an error."""
     import xgboost
 
     found = xgboost.Booster({"nthread": 1, "verbosity": 0})

@@ -24,40 +24,24 @@ def code_digest(*modules: str, without: Collection[str] = ()) -> str:
     Comments, docstrings and blank lines do not count, nor does what is imported by a name in a string. A module of
     another package counts, but not what it imports from other packages, nor the rooms of ``without``.
     """
-    seen: set[Path] = set()
-    for module in modules:
-        source = getattr(sys.modules.get(module), "__file__", None)
-        if source is not None and not module.startswith("procure."):
-            _add_file(Path(source), seen, without)
-        _add_module(module, seen, without)
-    digest = hashlib.sha256()
-    for path in sorted(seen):
-        digest.update(_read(path)[0])
-    return digest.hexdigest()[:16]
-
-
-def _add_module(module: str, seen: set[Path], without: Collection[str]) -> None:
-    if module.partition(".")[2].partition(".")[0] in without:
-        return
-    path = _path_of(module)
-    if path is not None:
-        _add_file(path, seen, without)
+    todo, seen = list(modules), dict[Path, bytes]()
+    while todo:
+        path = _path_of(module := todo.pop())
+        room = module.split(".")[1] if module.startswith("procure.") else ""
+        if path is not None and path not in seen and room not in without:
+            seen[path], imported = _read(path)
+            todo += (one for one in imported if one != "procure")  # whose file only says where names live
+    return hashlib.sha256(b"".join(seen[path] for path in sorted(seen))).hexdigest()[:16]
 
 
 @functools.cache
 def _path_of(module: str) -> Path | None:
-    """Return the file of a module of procure; None of another."""
+    """Return the file of a module of procure, or of another that is loaded."""
     if not module.startswith("procure."):
-        return None
+        source = getattr(sys.modules.get(module), "__file__", None)
+        return None if source is None else Path(source)
     place = _ROOT.joinpath(*module.split(".")[1:])
     return next((one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None)
-
-
-def _add_file(path: Path, seen: set[Path], without: Collection[str]) -> None:
-    if path not in seen:
-        seen.add(path)
-        for name in _read(path)[1]:
-            _add_module(name, seen, without)
 
 
 @functools.cache
@@ -86,22 +70,6 @@ class KernelPlaces(NamedTuple):
     def read(self) -> list[Path]:
         """The folders to look in, in this order."""
         return [place for place in (self.site, self.own) if place is not None]
-
-
-class Kept(NamedTuple):
-    """What a folder of kernels holds, of whatever version: megabytes, and kernels under each name."""
-
-    size_mb: float
-    kernels: dict[str, int]
-
-
-def kernels_kept(place: Path) -> Kept:
-    """Return what a folder of kernels holds."""
-    files = [file for file in place.glob("*/*.nb[ic]") if file.is_file()]
-    kernels = dict.fromkeys((file.parent.name for file in files), 0)
-    for file in files:
-        kernels[file.parent.name] += file.suffix == ".nbc"
-    return Kept(sum(file.stat().st_size for file in files) / 1e6, kernels)
 
 
 def user_cache() -> Path:

@@ -47,10 +47,7 @@ def named_pools(text: str) -> tuple[Pool, ...]:
 
 
 def joined_pools(pools: Sequence[Pool]) -> tuple[int, str]:
-    """Return the GPUs and the ``gpu_type`` of a node whose pools a scheduler names; "" where one has no plain name.
-
-    Pools of one model, case aside, become one.
-    """
+    """Return the GPUs and the ``gpu_type`` of the pools that a scheduler names; "" where one has no plain name."""
     numbers: dict[str, int] = {}
     spelled: dict[str, str] = {}
     for name, n in pools:
@@ -72,10 +69,7 @@ def models_of(text: str) -> frozenset[str]:
 
 
 def pool_for(pools: Sequence[Pool], asked: frozenset[str]) -> int:
-    """Return which of a node's pools serves a request: the first of a model that will do; −1 = none.
-
-    A request that names no model takes the first pool, and a pool without a model serves every request.
-    """
+    """Return the first of a node's pools whose model will do, as any does where either names none; −1 = no pool."""
     for i, (model, _) in enumerate(pools):
         if not asked or not model or model.casefold() in asked:
             return i

@@ -27,7 +27,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.types import unliteral
 
 from procure.errors import TableError
-from procure.files.caches import code_digest, kernel_places, kernels_kept
+from procure.files.caches import code_digest, kernel_places
 
 _CODE = Path(__file__).parent.parent
 _WITHOUT_KERNELS = ("errors", "files", "progress", "schemas", "settings", "tables", "text")
@@ -89,17 +89,16 @@ def _beside(path: Path) -> list[Path]:
 def compiled_files() -> dict[str, int]:
     """Return how many kernels are kept of each file of procure as it is today."""
     found: dict[str, int] = {}
-    for place in kernel_places().read:
-        for name, count in kernels_kept(place).kernels.items():
-            file = name.rpartition("-")[0]
-            path = _CODE.joinpath(*file.split(".")).with_suffix(".py")
-            if path.is_file() and kept_under(f"procure.{file}", str(path)) == name:
-                found[file] = found.get(file, 0) + count
+    for folder in {file.parent for place in kernel_places().read for file in place.glob("*/*.nbc")}:
+        file = folder.name.rpartition("-")[0]
+        path = _CODE.joinpath(*file.split(".")).with_suffix(".py")
+        if path.is_file() and kept_under(f"procure.{file}", str(path)) == folder.name:
+            found[file] = found.get(file, 0) + len(list(folder.glob("*.nbc")))
     return found
 
 
 class _Locator(_CacheLocator):
-    """What Numba asks of a place: its path, and what tells one version and one function from another."""
+    """What Numba asks of a place: its path, and what tells versions and functions apart."""
 
     def __init__(self, function: Any, file: str) -> None:
         self._py_file = file

@@ -268,7 +268,7 @@ def jobs_in(path: Path) -> int:
 def lacking(what: str, n: int, each: int, remedy: str, processes: int = 1) -> str | None:
     """Say that processes with ``n`` jobs each, of so many bytes, need more memory than is free; None = they do not.
 
-    That they need more than there is, by far, is an error.
+    That they need far more than there is, is an error.
     """
     machine = psutil.virtual_memory()  # a cgroup such as Slurm's may allow less
     both = [(machine.available, machine.total), *_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))]

@@ -39,10 +39,7 @@ class Offer:
 
 
 def read_offer(path: Path, reading: OfferReading) -> Offer:
-    """Read every table of a spreadsheet (.xlsx, .ods) or of delimited text.
-
-    That no table of servers is in it, or a heading that was stated is not, is an error.
-    """
+    """Read every table of a spreadsheet or of delimited text; none, or no stated heading, is an error."""
     offer = Offer()
     sheets = read_workbook(path) if is_workbook(path) else [_text_sheet(path, reading, offer)]
     stated: set[str] = set()

@@ -54,10 +54,7 @@ def currency_code(text: str) -> str:
 
 
 def currency_of(text: str, stated: str | None) -> str | None:
-    """Return the code of a currency as written beside an amount; None where it is no one currency.
-
-    ``$`` is the dollar that the user stated, else the US dollar.
-    """
+    """Return the code of a currency beside an amount, ``$`` as stated, else US$; None where it is no one currency."""
     word = text.strip().casefold().rstrip(".")
     if word == "$" and stated in _DOLLARS:
         return stated

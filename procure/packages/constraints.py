@@ -125,10 +125,7 @@ class PackageConstraints:
         return chosen
 
     def excluded_by(self, j: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Tell which chosen types must go before type ``j[row]`` can join, bool (rows, types).
-
-        Rivals for its lot must; and where its category is full, all types of it that are not mandatory.
-        """
+        """Tell which chosen types, rivals or of a full category, type ``j[row]`` drives out, bool (rows, types)."""
         rivals = (self.lot == self.lot[j][:, None]) & (self.lot[j] != NONE)[:, None]
         rivals &= self.vendor != self.vendor[j][:, None]
         if self.types_per_category is not None:
@@ -149,10 +146,7 @@ class PackageConstraints:
         return np.asarray(within)
 
     def admits(self, counts: np.ndarray) -> np.ndarray:
-        """Tell which packages hold allowed counts of types that may stand beside each other, whatever they cost.
-
-        Caps on power and rack units count, the budget and the least numbers do not.
-        """
+        """Tell which packages hold allowed counts of types that may stand together, within the caps."""
         bought = counts > 0
         legal = (~bought | self.offered).all(axis=1) & (self.rest(counts)[:, 1:] >= 0).all(axis=1)
         for j in range(self.n_types):
@@ -191,9 +185,9 @@ class PackageConstraints:
         return top
 
     def fill(self, counts: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Raise every type as far as the rest of the budget affords, in the order given; −1 is skipped.
+        """Raise every type as far as the budget affords, in the order given (−1 is skipped), until none grows.
 
-        Under discounts a larger order can cost less, so the types are gone through until none grows.
+        Under discounts a larger order can cost less.
         """
         counts = counts.copy()
         while True:
@@ -210,9 +204,7 @@ class PackageConstraints:
 def build_constraints(quotes: pd.DataFrame, rules: PackageRules) -> PackageConstraints:
     """Turn quotes, as `procure.packages.quotes.check_quotes` returns them, and rules into constraints.
 
-    A rule that names an unknown category or type, a cap that needs figures that the quotes lack, a category without a
-    type that its rules allow, a free type whose count nothing bounds, and mandatory types that exclude each other are
-    a `TableError`.
+    Rules that name what is not quoted, need figures that quotes lack, or leave no type or no bound are a `TableError`.
     """
     for rule, names, known in (("categories", rules.categories, "category"), ("types", rules.types, "name")):
         legal = quotes[known].unique()

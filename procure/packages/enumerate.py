@@ -74,12 +74,9 @@ class Block:
 
 
 def combinations(allowed: PackageConstraints, limit: EnumerationLimit) -> Iterator[Types]:
-    """Yield every largest legal choice of types, categories and types in quote order.
+    """Yield every largest legal choice of types: so many of a category, one vendor of a lot, all mandatory ones.
 
-    Legal are at most ``types_per_category`` types of each category and one vendor of each lot, with
-    all mandatory types; largest means that no further type could be chosen. Lots are awarded in the
-    order of their quotes (the first lot's vendor changing slowest), then the first category's types
-    change slowest.
+    The first lot's vendor changes slowest, then the first category's types, in quote order.
     """
     categories = allowed.categories
     types = list(itertools.chain(*categories))
@@ -129,10 +126,10 @@ def _may_join(allowed: PackageConstraints, award: list[tuple[int, int]], j: int,
 def blocks(
     allowed: PackageConstraints, size: int = 1_000_000, limit: EnumerationLimit | None = None
 ) -> Iterator[Block]:
-    """Yield all packages in order, at most about ``size`` rows at a time.
+    """Yield all packages, at most about ``size`` rows at a time; more than the limit allows are an error.
 
-    The order is by combination of types, see `combinations`, then the last type's count ascending,
-    and so on to the first type's, which changes fastest; more than the limit allows are an error.
+    The order is by combination of types, then by the last type's count ascending, to the first type's, which changes
+    fastest.
     """
     limit = limit or EnumerationLimit(MOST_PACKAGES)
     seen: set[Held] = set()
@@ -250,10 +247,7 @@ def _can_have_enough(allowed: PackageConstraints, types: Types, rows: _Rows, lim
 
 
 def _discounted(allowed: PackageConstraints, types: Types, size: int, limit: EnumerationLimit) -> Iterator[Filled]:
-    """Yield the rows of a combination whose discounted price fits.
-
-    The rows are those that the least conceivable prices allow, less those that cost too much.
-    """
+    """Yield the rows of a combination whose discounted price fits, of those that the least conceivable prices allow."""
     assert allowed.prices is not None
     prices, budget = allowed.prices.of_types(list(types)), allowed.limits[0]
 
@@ -295,10 +289,9 @@ def _discounted(allowed: PackageConstraints, types: Types, size: int, limit: Enu
 def _is_below(others: np.ndarray, height: np.ndarray) -> np.ndarray:
     """Tell which rows are below another one, with at least as many nodes of every type.
 
-    ``others`` is int64 (rows, types), all different, and where two rows stand, so do those between
-    them; ``height`` is the most of the first type that a row can have, −1 for none. A running maximum
-    along one type after the other gives the greatest height at or beyond each row; a row is below if
-    one step along some type already reaches its height.
+    ``others`` is int64 (rows, types), all different, and where two rows stand, so do those between them; ``height`` the
+    most of the first type that a row can have, −1 for none. A running maximum along each type gives the greatest height
+    at or beyond a row; it is below if one step along some type reaches its height.
     """
     n_rows, n_types = others.shape
     beyond = height.astype(np.int64)
@@ -325,11 +318,8 @@ def _is_below(others: np.ndarray, height: np.ndarray) -> np.ndarray:
 def _first_of_its_kind(allowed: PackageConstraints, types: Types, counts: np.ndarray, rest: np.ndarray) -> np.ndarray:
     """Tell which rows no earlier combination of types holds, where neither lots nor discounts tie types.
 
-    A zero count leaves open which type of the category was chosen. The same counts are a row of
-    another combination if each type that stands there with zero may have zero, and, where packages
-    are maximal, cannot grow. That is a question to each category alone, so the first combination
-    takes the first such types of each, and a row is the first if none that is not chosen comes before
-    a chosen one with zero.
+    A zero count leaves open which type of the category was chosen: a row is the first if no type that may have zero,
+    and cannot grow where packages are maximal, comes before a chosen one with zero.
     """
     distinct = np.ones(len(counts), dtype=bool)
     for place, j in enumerate(types):
@@ -343,10 +333,7 @@ def _first_of_its_kind(allowed: PackageConstraints, types: Types, counts: np.nda
 
 
 def _unseen(types: Types, counts: np.ndarray, seen: set[Held]) -> np.ndarray:
-    """Tell which rows no earlier combination of types held; ``seen`` remembers those that might return.
-
-    A combination is the largest choice, so only a row with a zero count can stand in another one.
-    """
+    """Tell which rows no earlier combination held; ``seen`` has those with a zero count, which alone may return."""
     distinct = np.ones(len(counts), dtype=bool)
     rows = np.flatnonzero((counts == 0).any(axis=1))
     for row, bought in zip(rows.tolist(), counts[rows].tolist(), strict=True):
@@ -363,10 +350,7 @@ _COUNTED = 10**18
 
 
 def explain_infeasible(allowed: PackageConstraints) -> str:
-    """Say which rule excluded the last packages where there is none, and what it would have to be.
-
-    The rules are taken in this order: counts, with the lots, budget, power, rack units.
-    """
+    """Say which rule excluded the last packages (counts, budget, power, rack units), and what it would have to be."""
     limit = EnumerationLimit(_MOST)
     try:
         return _too_few(allowed, limit) or _too_dear(allowed, limit)

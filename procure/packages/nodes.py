@@ -117,11 +117,9 @@ def shape_of(jobs: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
 
 
 def fits(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
-    """Say which node type, ``cpus mem_mb gpus gpu_type``, could hold one node's share, or one task, of which request.
+    """Tell which node type, ``cpus mem_mb gpus gpu_type``, could hold one node's share, or one task, of which request.
 
-    The bool (types, shapes) is true where CPUs, memory and GPUs of the empty node suffice and, if the request asks for
-    GPUs and both sides name a GPU model, it is one of those that will do. Of a node with several models a request takes
-    the first that will do.
+    Bool (types, shapes). Of a node with several GPU models a request takes the first that will do.
     """
     return units_held(types, shapes) > 0
 
@@ -227,8 +225,8 @@ def jobs_left_out(
 def _questions(types: pd.DataFrame, shapes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Return what `_without` asks, a row for requests that the same types hold alike, and the row of each request.
 
-    A row has the nodes' shares or tasks that a node of each type holds, how many are asked for, and on how many nodes
-    at least and at most, 0 = any. A day's 160 requests become about ten rows.
+    A row: the shares or tasks that a node of each type holds, how many are asked for, on how many nodes at least and at
+    most, 0 = any.
     """
     nodes = shapes["n_nodes"]
     units, least, most = nodes, nodes, 0 * nodes
@@ -363,10 +361,7 @@ def work_of(
     existing: pd.DataFrame | None = None,
     run_times: RunTimes | None = None,
 ) -> WorkloadDemand:
-    """Lay a workload out for the costs of packages, which ``existing`` nodes are added to.
-
-    ``run_times`` are asked once for each speed, GPU model and kind that differ; None: as logged on every node.
-    """
+    """Lay a workload out for the costs of packages beside ``existing`` nodes; run times None: as logged."""
     own = pd.DataFrame() if existing is None else check(existing, NODE)
     types = node_types(quotes).assign(kind=quotes["name"].to_numpy(), speed=quotes.get("spec_rate", np.nan), n=1)
     n_types = len(types)

@@ -45,10 +45,7 @@ class Tier:
 
 @dataclass(frozen=True)
 class PriceList:
-    """List prices and discounts in cents, ready for many orders.
-
-    With an ``order``, orders of servers whose whole cost is above ``budget_cents`` cannot be paid.
-    """
+    """List prices and discounts in cents; with an ``order``, what its whole budget does not pay is too dear."""
 
     list_cents: np.ndarray  # int64[types], one node of each type
     least_cents: np.ndarray  # int64[types]: no order costs less than counts × these
@@ -143,25 +140,17 @@ class PriceList:
 
 
 def order_cents(counts: np.ndarray, quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
-    """Return the cents that the vendors charge for orders, after discounts.
+    """Return the int64[n] cents that vendors charge for orders, int64[n, types], after discounts.
 
-    The list price of all nodes, less for each scope (see `Discount`) the largest reduction among its
-    tiers that the order reaches. Scopes are reckoned one beside the other, each on list prices, so
-    their order does not matter. A percentage is taken of the sum over the scope and rounded down to
-    the cent. A tier counts for all nodes of its scope, so a larger order may cost less than a smaller.
-
-    ``counts`` is int64[n, types], nodes of each type in the order of quotes that
-    `procure.packages.quotes.check_quotes` returned; the result int64[n], without ``fixed_cost_usd``.
+    The list price of all nodes, less for each scope (see `Discount`) the largest reduction among its tiers that the
+    order reaches: scopes are reckoned one beside the other, on list prices. A percentage is of the sum over the scope,
+    rounded down to the cent; a tier counts for all nodes of its scope, so a larger order may cost less.
     """
     return price_list(quotes, rules).order_cents(counts)
 
 
 def price_list(quotes: pd.DataFrame, rules: PackageRules) -> PriceList:
-    """Prepare list prices and discounts for `PriceList.order_cents`; quotes as for `order_cents`.
-
-    A discount that names what no quote has, or is no reduction, and discounts of a type that could add up to its whole
-    price, are errors.
-    """
+    """Prepare list prices and discounts; one that names what no quote has, or takes the whole price, is an error."""
     cents = np.rint(quotes["price_usd"].to_numpy() * 100).astype(np.int64)
     grouped: dict[tuple[str | None, ...], tuple[np.ndarray, list[Tier]]] = {}
     for i, discount in enumerate(rules.discounts):

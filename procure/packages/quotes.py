@@ -39,10 +39,7 @@ _LARGEST = 1e12
 
 
 def check_quotes(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFrame:
-    """Return the quotes in their schema, after the checks that need more than one cell; see `quote_errors`.
-
-    ``spec_rate`` is ``spec_rate_node`` / ``cpus`` where the rate of a whole node is quoted.
-    """
+    """Return the quotes in their schema, checked by `quote_errors`; ``spec_rate`` of a quoted whole node is per CPU."""
     quotes = check(quotes, QUOTE, source)
     for error in quote_errors(quotes, source):
         raise error
@@ -50,12 +47,7 @@ def check_quotes(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFr
 
 
 def quote_errors(quotes: pd.DataFrame, source: str = "quote table") -> Iterator[CellError]:
-    """Yield an error for each cell of a checked quote table that breaks a rule of quotes.
-
-    These are names that cannot be a column of the package table, GPUs that cannot be meant, rates that contradict each
-    other, ``min_count`` above ``max_count``, ``idle_power_w`` above ``power_w``, sums that would not be exact, a price
-    that is not in whole cents, and a ``valid_until`` that is no date.
-    """
+    """Yield an error for each cell of a checked quote table that breaks a rule of quotes."""
     for column in ("name", "category"):
         for row, text in enumerate(quotes[column]):
             what = _wrong_name(text)
@@ -199,11 +191,10 @@ def read_quotes(path: str | Path, reading: OfferReading | None = None) -> pd.Dat
 
 
 def read_quote_file(path: str | Path, reading: OfferReading | None = None) -> QuoteFile:
-    """Read a quote file of any kind, and list all that was not read.
+    """Read a quote file of any kind, and list all that was not read; that it holds no table of servers is an error.
 
-    A quote table in its own columns is read as it is. Of every other text and spreadsheet a column is read by its
-    name, a synonym (English, German) or ``reading.columns``; a cell is a number with a unit, or an error. That the file
-    holds no table of servers is an error.
+    A quote table in its own columns is read as it is. Of every other text and spreadsheet a column is read by its name,
+    a synonym (English, German) or ``reading.columns``; a cell is a number with a unit, or an error.
     """
     path, reading = existing_file(path), reading or OfferReading()
     if not path.is_file() or path.stat().st_size > _MOST_BYTES_KEPT:

@@ -375,9 +375,9 @@ class OrderLines:
 
 
 def order_lines(lines: Sequence[Line], warranty_years: int | None) -> OrderLines:
-    """Choose which lines of an offer are bought: of each vendor's warranties the shortest that lasts so long.
+    """Choose the lines of an offer that are bought: of warranties the shortest of so many years, None = none.
 
-    None = none of them. That none lasts so long is an error; a warranty that does not say for how long is bought.
+    That none lasts so long is an error; a warranty that does not say for how long is bought.
     """
     tiers = [line for line in lines if line.kind == "warranty" and line.years is not None]
     bought = [line for line in lines if line not in tiers]

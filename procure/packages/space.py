@@ -49,13 +49,11 @@ class Space:
     constraints: PackageConstraints
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw different packages at random.
+        """Draw different packages at random; every one can come up, how often is not uniform.
 
-        Compatible types are drawn first; then each, in a random order, gets any allowed, affordable
-        count, and the rest of the budget is spent as far as it goes. Half of the draws keep
-        to one to four types as long as these take up the money; half begin with the least numbers
-        that the rules ask for. Every package can come up; how often is not uniform.
-        Fewer than n are returned where the space seems to hold no more; all are different.
+        Compatible types first; then each, in a random order, gets any affordable count, and the rest is spent. Half of
+        the draws keep to one to four types; half begin with the least numbers of the rules. Fewer than n are returned
+        where the space seems to hold no more.
         """
         found = np.empty((0, self.constraints.n_types), dtype=np.int64)
         for _ in range(_TRIES):
@@ -111,10 +109,9 @@ class Space:
     def neighbours(self, counts: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw packages that differ from the given ones by one exchange and are again filled up.
 
-        An exchange gives up some nodes of one type (one step to all of them), buys one step or as
-        many as possible of another, which may be a type that was not bought, and spends what is left
-        on any types. A type for which there is no place drives out those that are in its way.
-        Of each legal package n exchanges are tried; those returned are all different, without those given.
+        An exchange gives up some nodes of one type, buys one step or as many as possible of another, bought or not, and
+        spends the rest; types in its way are driven out. Of each package n are tried; those returned are all different
+        and new.
         """
         if not len(counts) or n < 1:
             return counts[:0]

@@ -32,10 +32,7 @@ from procure.workload.speedups import offered_gpu_models, propose_mapping
 
 
 def plan_size(study: Study) -> dict[str, Any]:
-    """Count what a sweep of the study comes to: ``n_packages n_distinct n_sampled n_runs``.
-
-    Where packages are too many for a sweep and only a search will do, ``about_packages`` alone: there are more.
-    """
+    """Count a sweep: ``n_packages n_distinct n_sampled n_runs``, or ``about_packages`` where only a search will do."""
     try:
         size = count_packages(study.read_quotes(), study.packages, most=study.sweep.max_packages)
     except TooManyPackages:
@@ -58,12 +55,9 @@ def say_size(study: Study, size: Mapping[str, Any] | None = None) -> str:
 
 
 def check_study(path: str | Path, settings: Sequence[str] = ()) -> tuple[Plan, dict[str, Any]]:
-    """Check a study file and all that it names: quotes, nodes, workloads, and what later stages ask of them.
+    """Check a study file and all that it names; ``settings`` as in `procure.study.load_study`.
 
-    ``settings`` are as in `procure.study.load_study`.
-
-    Returns what was read, without packages, and what `plan_size` says; the error names everything that is wrong, one
-    line each.
+    Returns what was read, without packages, and what `plan_size` says; the error has all that is wrong, a line each.
     """
     path = Path(path)
     values = read_values(path, settings)

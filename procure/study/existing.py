@@ -44,12 +44,10 @@ class ExistingSystem:
 
 
 def read_existing(path: str | Path, retire: Sequence[str] = (), unavailable: Unavailable = "keep") -> ExistingSystem:
-    """Read the nodes of an existing system.
+    """Read the nodes of an existing system: a node table, or the text that ``scontrol show node`` prints.
 
-    The file is a node table (`procure.tables.NODE`, CSV or Parquet), or the text that ``scontrol show node`` prints,
-    with or without ``-o``. ``retire`` are node names in Slurm's notation, such as ``node01`` or ``node[10-19]``, or
-    kinds; ``unavailable`` says whether nodes that are down, drained or failing stay. A file that is neither, a node
-    that is incomplete, and a name that is not there are a `TableError`.
+    ``retire`` are node names in Slurm's notation, such as ``node[10-19]``, or kinds; ``unavailable`` says whether nodes
+    that are down, drained or failing stay. What is unreadable, or not there, is a `TableError`.
     """
     path = existing_file(path)
     content = b"" if path.suffix == ".parquet" else as_utf8(read_bytes(path))
@@ -68,13 +66,10 @@ def read_existing(path: str | Path, retire: Sequence[str] = (), unavailable: Una
 
 
 def parse_nodes(text: str, source: str = "scontrol show node") -> pd.DataFrame:
-    """Read what ``scontrol show node`` prints, with or without ``-o``.
+    """Read what ``scontrol show node`` prints, also with ``-o``, as a node table with the further column ``state``.
 
-    ``cpus`` are those that jobs can get (CPUEfctv, else CPUTot); ``mem_mb`` is RealMemory less
-    MemSpecLimit, in Slurm's megabytes; GPUs come from Gres, else from CfgTRES. Several GPU models in
-    one node leave ``gpu_type`` empty. Slurm tells no server type, so ``kind`` is spelled from the
-    figures, e.g. ``64c-512g-4xa100``. Nodes in state FUTURE do not exist and are left out.
-    The node table has the further column ``state``. A node without name, CPUs or memory is an error.
+    ``cpus`` are CPUEfctv, else CPUTot; ``mem_mb`` RealMemory less MemSpecLimit; GPUs come from Gres, else from CfgTRES.
+    ``kind`` is spelled from the figures, e.g. ``64c-512g-4xa100``. Nodes in state FUTURE are left out.
     """
     rows = []
     for number, record in enumerate(re.split(r"^(?=NodeName=)", text, flags=re.MULTILINE)[1:], start=1):
@@ -90,12 +85,8 @@ def parse_nodes(text: str, source: str = "scontrol show node") -> pd.DataFrame:
 
 def _fields(record: str) -> dict[str, str]:
     """Split ``Key=value Key=value``, where a value may hold spaces; the first of a repeated key counts."""
-    found: dict[str, str] = {}
-    keys = list(_KEY.finditer(record))
-    for key, following in zip(keys, [*keys[1:], None], strict=True):
-        value = record[key.end() : following.start() if following else len(record)]
-        found.setdefault(key.group(1), value.strip())
-    return found
+    _, *parts = _KEY.split(record)
+    return {key: value.strip() for key, value in reversed([*zip(parts[::2], parts[1::2], strict=True)])}
 
 
 def _node(fields: dict[str, str], where: str) -> dict[str, object]:
@@ -125,17 +116,12 @@ def _gpus(fields: dict[str, str], where: str) -> tuple[int, str]:
         if bad:
             raise TableError(f"{where}: CfgTRES={fields['CfgTRES']} is unreadable")
         return (0 if math.isnan(gpus) else int(gpus)), model
-    pools = []
     # Cores in brackets, as in gpu:a100:4(S:0-1,3), hold commas of their own.
-    for item in filter(None, re.sub(r"\([^()]*\)", "", gres).split(",")):
-        item = item.replace(":no_consume", "")
-        if item.split(":")[0] != "gpu":
-            continue
-        match = _GPU.fullmatch(item)
-        if match is None:
-            raise TableError(f"{where}: Gres={gres} is unreadable; GPUs are written gpu:2 or gpu:MODEL:2")
-        pools.append((match["model"] or "", int(match["count"])))
-    return joined_pools(pools)
+    items = re.sub(r"\([^()]*\)|:no_consume", "", gres).split(",")
+    found = [_GPU.fullmatch(item) for item in items if item.split(":")[0] == "gpu"]
+    if None in found:
+        raise TableError(f"{where}: Gres={gres} is unreadable; GPUs are written gpu:2 or gpu:MODEL:2")
+    return joined_pools([(one["model"] or "", int(one["count"])) for one in found if one])
 
 
 def _states(text: str) -> set[str]:
@@ -153,13 +139,12 @@ def _retired(listed: pd.DataFrame, retire: Iterable[str], source: str) -> np.nda
         expanded = expand_nodes(entry)
         if not expanded:
             raise TableError(f"packages.retire: {entry!r} names no node; a range is like old[1-3]")
-        for name in expanded:
-            if not (names == name).any():
-                hint = nearest(name, legal := [*kinds.unique(), *names])
-                if len(legal) > 8 and not hint.startswith("did"):
-                    hint = nearest(name, [*legal[:8], "…"])
-                raise TableError(f"packages.retire: {source} has no node or kind {name!r}; {hint}")
-            gone |= (names == name).to_numpy()
+        for name in sorted(set(expanded) - set(names), key=expanded.index)[:1]:
+            hint = nearest(name, legal := [*kinds.unique(), *names])
+            if len(legal) > 8 and not hint.startswith("did"):
+                hint = nearest(name, [*legal[:8], "…"])
+            raise TableError(f"packages.retire: {source} has no node or kind {name!r}; {hint}")
+        gone |= names.isin(expanded).to_numpy()
     return gone
 
 

@@ -212,10 +212,9 @@ def lower_rules(rules: PackageRules, most_usd: float) -> PackageRules | None:
 
 
 def with_smaller_packages(plan: Plan, most_usd: float) -> Plan:
-    """Return a plan with the packages that so many US$ buy, too, where that is less than the budget.
+    """Return a plan with the packages that so many US$ buy, too, where that is less than the budget; none is an error.
 
-    A package of the study's list spends its budget until no further node can be bought, so there is hardly one at a
-    lower price. A sweep of the study does not simulate these. That there is none is an error.
+    Those of the study's list spend its budget, so hardly one is cheaper. A sweep does not simulate these.
     """
     rules = lower_rules(plan.study.packages, most_usd)
     if rules is None:
@@ -228,10 +227,7 @@ def with_smaller_packages(plan: Plan, most_usd: float) -> Plan:
 
 
 def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
-    """Read a study's quotes, workloads and existing nodes, to be simulated under some policies; no packages.
-
-    What is missing or wrong, and jobs that a policy cannot place, are errors.
-    """
+    """Read a study's quotes, workloads and existing nodes, to be simulated under some policies; no packages."""
     plan = collect_inputs(study, list(policies), None)
     assert plan is not None
     return plan

@@ -35,10 +35,7 @@ def own_constraints(study: Study, quotes: pd.DataFrame) -> list[Constraint]:
 
 
 def objective_of(name: str, quotes: pd.DataFrame, classes: Iterable[str] = ()) -> Quantity:
-    """Look up an objective of packages of these quotes; the error for one that is unknown proposes those that fit.
-
-    ``classes`` are the study's own classes of jobs.
-    """
+    """Look up an objective of packages of these quotes, or of the study's ``classes``; an unknown one is an error."""
     every = objectives_of(classes)
     columns = {one.column for one in every.values()}
     if "power_w" not in quotes or quotes["power_w"].isna().all():
@@ -82,10 +79,7 @@ def n_sampled(study: Study, n_distinct: int) -> int:
 
 
 def search_budget(study: Study, n_packages: int | None) -> tuple[int | None, float | None]:
-    """Return the runs, or the share of ``n_packages``, that a search may spend where a call says nothing else.
-
-    ``n_packages`` is None where they are too many to be listed.
-    """
+    """Return the runs, or the share of ``n_packages`` (None = too many), that a search may spend by default."""
     runs, share = study.search.runs, study.search.share
     if runs is not None:
         return runs, None

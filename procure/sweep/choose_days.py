@@ -82,9 +82,8 @@ class ChosenDays(Shown):
     @property
     def title(self) -> str:
         """How many days there are, are chosen, and are left out."""
-        rest = f", {int(self.table['chosen'].sum()):,} chosen" if self.table["chosen"].any() else ""
-        out = f", {len(self.quiet):,} left out" if self.quiet else ""
-        return f"{counted(len(self.table), 'day')} with jobs{rest}{out}"
+        n, out = int(self.table["chosen"].sum()), f", {len(self.quiet):,} left out" if self.quiet else ""
+        return f"{counted(len(self.table), 'day')} with jobs{f', {n:,} chosen' if n else ''}{out}"
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return a record per day."""
@@ -92,12 +91,12 @@ class ChosenDays(Shown):
 
     def shown(self) -> pd.DataFrame:
         """Return the table for people."""
-        names = {"cpu_hours": "CPU h", "gpu_jobs": "GPU jobs", "gpu_hours": "GPU h"}
-        names |= {"median_wait": "median wait s"} if "median_wait" in self.table else {}
+        names = {"day": "day", "weekday": "", "n_jobs": "jobs", "cpu_hours": "CPU h", "gpu_jobs": "GPU jobs"}
+        names |= {"gpu_hours": "GPU h", "median_wait": "median wait s"}
         names |= {"weight": "weight"} if self.table["chosen"].any() else {}
-        shown = {"day": self.table["day"], "": self.table["weekday"], "jobs": self.table["n_jobs"]}
-        numbers = {new: self.table[old].round().astype("Int64") for old, new in names.items()}
-        return pd.DataFrame(shown | numbers)
+        shown = self.table[[name for name in names if name in self.table]].rename(columns=names)
+        numbers = shown.columns[3:]
+        return shown.assign(**shown[numbers].round().astype("Int64"))
 
 
 def choose_days(
@@ -178,17 +177,15 @@ def probe_days(
 ) -> pd.Series:
     """Simulate every n-th distinct package of a study on each day, under the study's first policy.
 
-    Their job tables are written into the folder, ``jobs-DAY.parquet``, and the results under ``results/probe``: a probe
-    that was interrupted computes only what is missing. Returns by day the median over the packages of the mean wait, s;
-    packages that leave jobs out count with the mean over the jobs that ran. NaN where no job of the day ran anywhere.
+    Job tables and results are kept in the folder: what is there is not computed again. Returns by day the median over
+    the packages of the mean wait of the jobs that ran, s; NaN where none ran anywhere.
     """
     like = study.workloads[0]
-    tables = []
-    for day, jobs in days.items():
-        path = folder / f"jobs-{day}.parquet"
-        write(jobs, path)
-        one = Workload(name=day, jobs=path, logged_processor=like.logged_processor, logged_speed=like.logged_speed)
-        tables.append(one)
+    files = {day: write(jobs, folder / f"jobs-{day}.parquet") for day, jobs in days.items()}
+    tables = [
+        Workload(name=day, jobs=path, logged_processor=like.logged_processor, logged_speed=like.logged_speed)
+        for day, path in files.items()
+    ]
     plan = load_plan(
         study.model_copy(
             update={
@@ -201,8 +198,7 @@ def probe_days(
     run_sweep(plan, farm, note=note)
     results = read_results(plan.study, plan)
     # An earlier probe of more packages may have left its rows in the folder.
-    probed = plan.packages["package_id"].iloc[plan.sampled_rows]
-    results = results[results["package_id"].isin(probed)]
+    results = results[results["package_id"].isin(plan.packages["package_id"].iloc[plan.sampled_rows])]
     failed = results[results["status"] != "ok"]
     for _, first in failed.head(1).iterrows():
         raise TableError(

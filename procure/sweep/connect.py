@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -28,20 +28,6 @@ from procure.sweep.store import locked_workers
 from procure.text import clock_seconds
 
 QUEUES = ("slurm", "pbs", "lsf", "sge")
-
-
-class Receipt(NamedTuple):
-    """What a task returns: how many runs it made and the kernel seconds that they took.
-
-    ``died``: none; each worker that tried it died.
-    """
-
-    n_runs: int
-    kernel_seconds: float
-    died: bool = False
-
-
-Task = Callable[..., Receipt]
 
 
 Processes = Annotated[int, Field(ge=1, le=MOST_PROCESSES)]
@@ -127,10 +113,7 @@ Explain = Callable[[], tuple[str, bool]]
 
 @contextlib.contextmanager
 def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
-    """Give a Dask client, and a function that says why there is no worker and whether that is final.
-
-    No answer, an option that is refused and a missing package are errors.
-    """
+    """Give a Dask client, and a function that says why there is no worker and whether that is final; else an error."""
     import dask
     import distributed  # noqa: F401 - brings its settings' defaults
 
@@ -261,11 +244,7 @@ def job_name(folder: Path) -> str:
 
 
 def make_cluster(farm: str, options: FarmOptions) -> Any:
-    """Make dask-jobqueue's cluster for a batch system; no job is submitted yet.
-
-    What is not given comes from the site's ``~/.config/dask/jobqueue.yaml``, then from us: one core
-    and 2 GB.
-    """
+    """Make dask-jobqueue's cluster; what is not given is as ``jobqueue.yaml`` says, else one core and 2 GB."""
     import dask
     from distributed import Scheduler
     from distributed.security import Security
@@ -275,38 +254,36 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
     def site(key: str) -> Any:
         return dask.config.get(f"jobqueue.{farm}.{key}", None)
 
-    cores = options.cores or site("cores") or 1
-    walltime = options.walltime or site("walltime")
+    cores, walltime = options.cores or site("cores") or 1, options.walltime or site("walltime")
     arguments = [*(site("worker-extra-args") or ()), "--nworkers", str(cores)]
     arguments += ["--no-dashboard", "--dashboard-address", _LOOPBACK]
-    if walltime is not None:
-        arguments += lifetime_arguments(str(walltime), farm)
+    arguments += [] if walltime is None else lifetime_arguments(str(walltime), farm)
     of_site = dict(site("scheduler-options") or {})
     if options.interface:
         of_site = {key: value for key, value in of_site.items() if key not in ("host", "interface")}
-    (options.folder / "logs").mkdir(parents=True, exist_ok=True)
-    keywords: dict[str, Any] = {
-        "cores": cores,
-        "processes": cores,
-        "memory": options.memory or site("memory") or "2 GB",
-        "walltime": walltime,
-        "queue": options.partition,
-        "account" if farm in ("slurm", "pbs") else "project": options.account,
-        "job_name": job_name(options.folder),
-        "log_directory": str((options.folder / "logs").resolve()),
-        "worker_extra_args": arguments,
-        "job_script_prologue": [*(site("job-script-prologue") or ()), *_ONE_THREAD, *_SCRATCH],
-        "interface": options.interface,
-        "scheduler_cls": Scheduler,
-        "scheduler_options": of_site | _NO_PAGES,
-        "silence_logs": logging.CRITICAL,
-        "security": Security.temporary(),
-        "protocol": "tls://",
-        "shared_temp_directory": str((options.folder / "logs").resolve()),
-    }
+    logs = options.folder / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
     logging.getLogger("dask_jobqueue").setLevel(logging.CRITICAL)
     try:
-        return getattr(dask_jobqueue, _CLASSES[farm])(**keywords)
+        return getattr(dask_jobqueue, _CLASSES[farm])(
+            cores=cores,
+            processes=cores,
+            memory=options.memory or site("memory") or "2 GB",
+            walltime=walltime,
+            queue=options.partition,
+            **{"account" if farm in ("slurm", "pbs") else "project": options.account},
+            job_name=job_name(options.folder),
+            log_directory=str(logs.resolve()),
+            worker_extra_args=arguments,
+            job_script_prologue=[*(site("job-script-prologue") or ()), *_ONE_THREAD, *_SCRATCH],
+            interface=options.interface,
+            scheduler_cls=Scheduler,
+            scheduler_options=of_site | _NO_PAGES,
+            silence_logs=logging.CRITICAL,
+            security=Security.temporary(),
+            protocol="tls://",
+            shared_temp_directory=str(logs.resolve()),
+        )
     except (ValueError, OSError, RuntimeError) as error:
         raise TableError(f"farm {farm}: {str(error).splitlines()[0]}") from None
 
@@ -317,9 +294,8 @@ def _import_dask_jobqueue(farm: str) -> Any:
         import dask_jobqueue
     except ImportError:
         raise TableError(f"farm {farm} needs dask-jobqueue; install it with: pip install 'procure-hpc[hpc]'") from None
-    # On import it makes Ctrl-C a silent exit with code 0, for the whole process.
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before)  # on import it makes Ctrl-C a silent exit with code 0
     return dask_jobqueue
 
 
@@ -330,9 +306,8 @@ _NO_SECONDS = {"slurm": r"\d+", "pbs": "(?!)", "sge": "(?!)"}
 def lifetime_arguments(walltime: str, farm: str = "") -> list[str]:
     """Let a worker leave before its job's limit, and not all workers at one moment.
 
-    ``walltime`` is ``D-HH:MM:SS``, ``HH:MM:SS``, ``HH:MM`` (hours and minutes, as LSF writes it) or minutes. For
-    ``slurm`` two fields are minutes and seconds, as `sbatch` reads them; for ``pbs`` and ``sge``, too, and one field is
-    seconds.
+    ``walltime`` is read as the batch system reads it: LSF's ``HH:MM`` and minutes; Slurm's ``MM:SS`` and minutes; of
+    PBS and SGE a bare number is seconds.
     """
     without_seconds = re.fullmatch(_NO_SECONDS.get(farm, r"\d+(:\d+)?"), walltime)
     try:

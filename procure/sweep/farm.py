@@ -25,8 +25,8 @@ from procure.errors import TableError
 from procure.progress import silent, step
 from procure.study import Plan, Study, load_plan, load_study
 from procure.sweep import store
-from procure.sweep.connect import FarmOptions, Receipt, Task, check_farm, connect, n_local_workers
-from procure.sweep.parts import batches, kernel_seconds, write_part
+from procure.sweep.connect import FarmOptions, check_farm, connect, n_local_workers
+from procure.sweep.parts import Batch, Receipt, batches, kernel_seconds, write_part
 from procure.sweep.runner import Bench, SharedBench, SweepWork, opened, simulate_rows
 from procure.text import counted
 
@@ -37,58 +37,47 @@ TICK, SAY_AFTER, SAY_AGAIN = 1.0, 30.0, 300.0
 
 
 def run_tasks(
-    farm: str,
-    task: Task,
-    work: SweepWork,
-    options: FarmOptions | None = None,
-    note: Callable[[str], None] = silent,
-) -> Generator[tuple[Any, Receipt] | None, None, None]:
-    """Run ``task(shared, *arguments)`` for each batch of the work.
+    farm: str, work: SweepWork, options: FarmOptions | None = None, note: Callable[[str], None] = silent
+) -> Generator[tuple[Batch, Receipt] | None, None, None]:
+    """Compute each batch of the work on a farm, see `run_sweep`.
 
-    ``farm`` is ``serial``, ``local``, ``slurm``, ``pbs``, ``lsf``, ``sge``, or a Dask scheduler's address, e.g.
-    ``tcp://host:8786``. Yields a batch and its receipt as they come; None about once a second while there is none. An
-    unknown farm, no answer at the address, no worker in time, and a task's own error are a `TableError`.
+    Yields a batch and its receipt as they come; None about once a second while there is none. An unknown farm, no
+    answer at the address, no worker in time, and a task's own error are a `TableError`.
     """
-    options = options or FarmOptions()
     if farm == "serial":
         work.n_workers = 1
-        made: tuple[Any, Any] = (None, None)
         while (batch := work.take()) is not None:
             _go_on()
-            key = work.key(batch)
-            if key != made[0]:
-                made = key, work.shared(key)
-            yield batch, task(made[1], *work.arguments(batch))
+            yield batch, compute_part(work.bench(batch), *work.arguments(batch))
         return
     check_farm(farm)
     from distributed.client import ClosedClientError
 
+    options = options or FarmOptions()
     with one_interrupt(), connect(farm, options, note) as (client, explain):
-        workers = Workers(client, options, note, explain)
         try:
-            for receipt in _give_out(workers, task, work):
+            for receipt in _give_out(Workers(client, options, note, explain), work):
                 _go_on()
                 yield receipt
         except (OSError, TimeoutError, CancelledError, ClosedClientError) as error:  # Dask's for a lost connection
             raise TableError(f"the Dask scheduler went away: {error}; what was computed is kept") from None
 
 
-def _give_out(workers: Workers, task: Task, work: SweepWork) -> Generator[tuple[Any, Receipt] | None, None, None]:
+def _give_out(workers: Workers, work: SweepWork) -> Generator[tuple[Batch, Receipt] | None, None, None]:
     """Keep a few batches per worker in flight; what many batches share goes out once, and again where it is lost."""
     from distributed import wait
 
-    client, running, shared = workers.client, dict[Any, Any](), dict[tuple[str, str], Any]()
+    client, running, shared = workers.client, dict[Any, Batch](), dict[tuple[str, str], Any]()
     while True:
         workers.look()
         work.n_workers = workers.most
         while len(running) < workers.window and (batch := work.take(not running)) is not None:
-            key = work.key(batch)
-            if key not in shared:
-                for old in set(shared) - {work.key(each) for each in running.values()}:
+            if batch.pair not in shared:
+                for old in set(shared) - {each.pair for each in running.values()}:
                     del shared[old]
                     work.forget(old)
-                shared[key] = client.submit(_same, work.sent(key), pure=False)
-            given = client.submit(_on_worker, __version__, task, shared[key], *work.arguments(batch), pure=False)
+                shared[batch.pair] = client.submit(_same, work.sent(batch.pair), pure=False)
+            given = client.submit(_on_worker, __version__, shared[batch.pair], *work.arguments(batch), pure=False)
             running[given] = batch
         if not running:
             return
@@ -127,24 +116,25 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _on_worker(version: str, task: Task, *arguments: Any) -> Receipt:
+def _on_worker(
+    version: str, shared: SharedBench, package_ids: list[str], counts: np.ndarray, path: Path, fingerprint: str
+) -> Receipt:
+    """Compute a batch, unless a worker that died before its receipt arrived has written the part."""
     if version != __version__:
         raise TableError(
             f"the worker on {socket.gethostname()} runs procure {__version__}, this sweep {version}; give all workers "
             "one version. What was computed is kept"
         )
-    return task(*arguments)
+    if path.exists():
+        return Receipt(len(package_ids), kernel_seconds(path))
+    return compute_part(opened(shared), package_ids, counts, path, fingerprint)
 
 
 class Workers:
     """The workers of a Dask as the driver sees them: how many there are, and since when there are none."""
 
     def __init__(
-        self,
-        client: Any,
-        options: FarmOptions,
-        note: Callable[[str], None],
-        explain: Callable[[], tuple[str, bool]],
+        self, client: Any, options: FarmOptions, note: Callable[[str], None], explain: Callable[[], tuple[str, bool]]
     ) -> None:
         """Begin without having looked."""
         self.client = client
@@ -160,10 +150,7 @@ class Workers:
         return IN_FLIGHT_PER_WORKER * max(1, self._n)
 
     def look(self) -> None:
-        """Count the workers, at most once a tick; say why there are none.
-
-        It is an error that none comes in time, none can come, or those that come finish nothing.
-        """
+        """Count the workers, at most once a tick; that none comes, or all finish nothing, is an error."""
         now = time.monotonic()
         if now - self._looked < TICK:
             return
@@ -215,10 +202,7 @@ def _go_on() -> None:
 
 @contextmanager
 def one_interrupt(*, last: bool = False) -> Iterator[None]:
-    """Let the first Ctrl-C, TERM or HUP end the sweep, and no further one disturb the workers' end.
-
-    Of the ``last`` thing that a process does: signals need not mean again what they meant before.
-    """
+    """Let the first Ctrl-C, TERM or HUP end the sweep, and no further one disturb that; ``last``: of this process."""
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) is _stop:
         yield
@@ -252,15 +236,6 @@ def compute_part(bench: Bench, package_ids: list[str], counts: np.ndarray, path:
     return Receipt(len(rows), seconds)
 
 
-def compute_missing(
-    shared: SharedBench, package_ids: list[str], counts: np.ndarray, path: Path, fingerprint: str
-) -> Receipt:
-    """Do as `compute_part`, unless a worker that died before its receipt arrived has written the part."""
-    if path.exists():
-        return Receipt(len(package_ids), kernel_seconds(path))
-    return compute_part(opened(shared), package_ids, counts, path, fingerprint)
-
-
 def run_sweep(
     study: str | Path | Study | Plan,
     farm: str = "local",
@@ -276,7 +251,8 @@ def run_sweep(
     study
         A study, the path of its file, or its plan.
     farm
-        As `procure.sweep.farm.run_tasks` takes it; the table is the same whichever it is.
+        ``serial``, ``local``, ``slurm``, ``pbs``, ``lsf``, ``sge``, or a Dask scheduler's address, e.g.
+        ``tcp://host:8786``; the table is the same whichever it is.
     note
         Called with what the user should know.
     options
@@ -308,30 +284,29 @@ def run_sweep(
         if farm == "local":
             options = replace(options, jobs=max(1, min(n_local_workers(), work.n_batches)))
         if work.n_batches:
-            _compute(farm, work, options, note)
+            with (
+                step("simulating", work.n_runs, "run") as one,
+                closing(work),
+                closing(run_tasks(farm, work, options, note)) as receipts,
+            ):
+                for given in receipts:
+                    if given is not None:
+                        work.put(*given)
+                    one.done = work.n_done
             found = store.stored(plan)
         path = plan.study.folder / store.PARTS
         if shard is None:
             path = store.compact(plan, found)
-        if found.n_failed:
-            runs = counted(len(found.table), "run")
-            note(f"careful: {found.n_failed:,} of {runs} failed; the first: {found.first_failure()}")
+        failed = found.failed
+        for one in failed.slice(0, 1).to_pylist():
+            first = f"{one['package_id']} on {one['workload']} under {one['policy']}: {one['reason']}"
+            note(f"careful: {len(failed):,} of {counted(len(found.table), 'run')} failed; the first: {first}")
     return SweepSummary(
         n_runs=len(found.table),
         n_computed=work.n_done,
-        n_failed=found.n_failed,
+        n_failed=len(failed),
         seconds=time.perf_counter() - began,
         kernel_seconds=work.kernel_seconds,
         n_workers=work.n_workers,
         results=path,
     )
-
-
-def _compute(farm: str, work: SweepWork, options: FarmOptions, note: Callable[[str], None]) -> None:
-    task = compute_part if farm == "serial" else compute_missing
-    receipts = run_tasks(farm, task, work, options, note)
-    with step("simulating", work.n_runs, "run") as one, closing(work), closing(receipts):
-        for given in receipts:
-            if given is not None:
-                work.put(*given)
-            one.done = work.n_done

@@ -37,17 +37,29 @@ class Batch:
     rows: np.ndarray
 
     @property
+    def pair(self) -> tuple[str, str]:
+        """What batches share that are simulated on one bench."""
+        return self.workload, self.policy
+
+    @property
     def key(self) -> str:
         """A name for the batch's file: what it is, and a digest of the rows that it holds."""
         digest = hashlib.sha256(self.rows.astype("<i8").tobytes()).hexdigest()[:8]
         return f"{self.workload}.{file_name(self.policy)}.{int(self.rows[0]):09d}-{digest}"
 
 
+class Receipt(NamedTuple):
+    """What a batch came to: its runs and the kernel seconds that they took; or that each worker that tried it died."""
+
+    n_runs: int
+    kernel_seconds: float
+    died: bool = False
+
+
 def batches(plan: Plan, done: dict[tuple[str, str], np.ndarray], shard: tuple[int, int] | None = None) -> list[Batch]:
     """Cut the runs that are not done into batches, in a fixed order; ``done`` are rows by (workload, policy).
 
-    Of a ``shard``, number and count, as in 7 of 32: only every 32nd batch of the whole study, from the eighth. Which
-    runs a shard holds does not depend on what is done.
+    Of a ``shard``, 7 of 32, every 32nd batch of the whole study from the eighth, whatever is done.
     """
     size = plan.study.sweep.batch_size or max(
         50, -(-len(plan.sampled_rows) // MOST_BATCHES), -(-plan.n_runs // MOST_IN_ALL)
@@ -93,11 +105,9 @@ class PartError(Exception):
 
 
 def write_part(path: Path, rows: pa.Table, fingerprint: str, seconds: float, *, durable: bool = False) -> None:
-    """Write result rows under a temporary name, then rename.
+    """Write result rows, whole or not at all, with the plan's ``fingerprint`` and kernel ``seconds`` in the metadata.
 
-    The rows are in `schema_of` the study's own classes; the ``fingerprint``, one line of JSON, and the kernel
-    ``seconds`` are kept in the file's metadata. ``durable`` outlives a power cut; a part need not: a damaged one is
-    found and its runs are repeated. A full disk, or a folder that cannot be written, is a `TableError`.
+    ``durable`` outlives a power cut; a part need not: a damaged one is found and its runs are repeated.
     """
     extra = {_FINGERPRINT: fingerprint.encode(), _SECONDS: repr(seconds).encode()}
     table = rows.replace_schema_metadata(extra)
@@ -106,10 +116,9 @@ def write_part(path: Path, rows: pa.Table, fingerprint: str, seconds: float, *, 
 
 
 def read_part(path: Path, fingerprint: Mapping[str, Any]) -> Part:
-    """Read a part.
+    """Read a part; one that is damaged, of another schema or of other inputs of the ``fingerprint`` is a `PartError`.
 
-    Inputs of the ``fingerprint`` that this part does not know, such as a workload that was added since, do not matter.
-    What cannot be read, a wrong checksum or schema, and rows of other inputs are a `PartError`.
+    Inputs that it does not know, such as a workload that was added since, do not matter.
     """
     try:
         check_parquet(path)

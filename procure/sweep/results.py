@@ -104,10 +104,7 @@ class StudyResults:
     def learn_if_possible(
         self, case: WorkloadWaits, feature_set: str | None = None, rule: str = RUNS_ALL
     ) -> Predicted | None:
-        """Learn from the packages that run every job; if they are too few, from all; else return None.
-
-        By the published rule, always from all.
-        """
+        """Learn from packages that run every job, or from all if they are few or by the published rule; else None."""
         everyone = np.ones(len(case.wait), dtype=bool)
         for among in (case.runs_all, everyone) if rule == RUNS_ALL else (everyone,):
             if can_learn(int((among & case.simulated).sum()), self.plan.study.model.folds):
@@ -142,10 +139,7 @@ class StudyResults:
 
 
 def costs_of(plan: Plan, packages: pd.DataFrame, weights: dict[str, float]) -> pd.DataFrame:
-    """Return what packages cost by the study's ``[costs]``, and their watts with all nodes busy.
-
-    ``weights`` says which workloads are run, and how often each counts.
-    """
+    """Return what packages cost by ``[costs]``, workloads by weight, and their watts with all nodes busy."""
     work, quotes, study = {name: plan.work[name] for name in weights}, plan.quotes, plan.study
     costs = total_costs(packages, quotes, study.costs, work, study.packages, plan.existing, weights)
     unknown = np.full(len(quotes), np.nan)
@@ -287,10 +281,7 @@ def _found_by_search(study: Study) -> Plan:
 
 
 def read_runs(plan: Plan, folder: Path, refused: Callable[[Path, PartError], None] = silent) -> pd.DataFrame:
-    """Read the result rows of a sweep's or a search's folder, of whatever packages, policy and seed.
-
-    They must agree with all else that the plan's runs depend on; ``refused`` hears of each file that is not used.
-    """
+    """Read the result rows of a sweep's or a search's folder; ``refused`` hears of each file that is not used."""
     fingerprint = {name: value for name, value in plan.fingerprint.items() if name != "packages"}
     tables = [part.table for part in read_parts(folder, fingerprint, refused).values()]
     return pd.concat(

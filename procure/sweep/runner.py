@@ -34,8 +34,8 @@ from procure.schemas import NODE, RESULT
 from procure.simulator.fast_lane import FastLaneError, best_fit_batch, check_fast_lane
 from procure.simulator.metrics import metric_names
 from procure.study import Plan
-from procure.sweep.connect import Receipt, n_local_workers
-from procure.sweep.parts import Batch, kernel_seconds, schema_of, write_part
+from procure.sweep.connect import n_local_workers
+from procure.sweep.parts import Batch, Receipt, kernel_seconds, schema_of, write_part
 from procure.sweep.store import PARTS, fingerprint_text, part_path
 from procure.tables import check
 
@@ -46,8 +46,8 @@ _ALIGNED = 64
 class Bench:
     """A workload, a policy and the quoted types, ready to simulate any package, see `share`.
 
-    ``ready`` has the existing nodes first, then one node of each type. ``bits`` is None where the
-    kernel for many packages does not apply; then each package is a run of its own.
+    ``ready`` has the existing nodes, then one node of each type; ``bits`` is None where each package is a run of its
+    own.
     """
 
     workload: str
@@ -80,11 +80,9 @@ def make_bench(plan: Plan, workload: str, policy: str) -> Bench:
 
 
 def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pa.Table, float]:
-    """Simulate some packages.
+    """Simulate packages, counts int64[n_packages, n_types] in quote order: result rows, and the kernel's seconds.
 
-    ``counts`` is int64[n_packages, n_types], types in quote order. Returns result rows in the schema of
-    `procure.sweep.parts.schema_of`, one per package, of a run that failed with its reason; and the seconds spent in the
-    simulation itself.
+    A run that failed is a row with its reason.
     """
     out = np.full((len(counts), len(metric_names(bench.ready.own_classes))), np.nan)
     reasons = [""] * len(counts)
@@ -200,17 +198,15 @@ class SweepWork:
 
     def __init__(self, plan: Plan, batches: list[Batch], note: Callable[[str], None]) -> None:
         """Take up batches of a plan."""
-        self.n_batches = len(batches)
-        self.n_runs = sum(len(batch.rows) for batch in batches)
-        self.n_done = 0
+        self.n_batches, self.n_runs = len(batches), sum(len(batch.rows) for batch in batches)
+        self.n_done = self.n_workers = 0
         self.kernel_seconds = 0.0
-        self.n_workers = 0
         self._plan, self._note = plan, note
         self._ids = plan.packages["package_id"].to_numpy()
         self._counts = plan.packages[plan.types].to_numpy(np.int64)
-        self._waiting = deque(batches)
-        self._suspects: deque[Batch] = deque()
+        self._waiting, self._suspects = deque(batches), deque[Batch]()
         self._alone: set[str] = set()
+        self._bench: Bench | None = None
         self._sent: dict[tuple[str, str], SharedBench] = {}
         self._n_killed = self._n_poison = 0
         self._fingerprint = fingerprint_text(plan)
@@ -221,29 +217,27 @@ class SweepWork:
             return self._waiting.popleft()
         return self._suspects.popleft() if alone and self._suspects else None
 
-    def key(self, batch: Batch) -> tuple[str, str]:
-        """Batches of one workload and policy share a bench."""
-        return batch.workload, batch.policy
+    def bench(self, batch: Batch) -> Bench:
+        """Lay out a batch's workload and policy here, unless that of the batch before is the same."""
+        if self._bench is None or (self._bench.workload, self._bench.policy) != batch.pair:
+            self._bench = make_bench(self._plan, *batch.pair)
+        return self._bench
 
-    def shared(self, key: tuple[str, str]) -> Bench:
-        """Lay out a workload and policy."""
-        return make_bench(self._plan, *key)
-
-    def sent(self, key: tuple[str, str]) -> SharedBench:
+    def sent(self, pair: tuple[str, str]) -> SharedBench:
         """Lay out a workload and policy for workers elsewhere, once, in a file of a name that none of them has met."""
-        if key not in self._sent:
+        if pair not in self._sent:
             path = self._plan.study.folder / PARTS / f".{secrets.token_hex(8)}.arrays"
-            self._sent[key] = share(self.shared(key), path)
-        return self._sent[key]
+            self._sent[pair] = share(make_bench(self._plan, *pair), path)
+        return self._sent[pair]
 
-    def forget(self, key: tuple[str, str]) -> None:
+    def forget(self, pair: tuple[str, str]) -> None:
         """Remove the file of a workload and policy of which no batch is under way."""
-        self._sent.pop(key).path.unlink(missing_ok=True)
+        self._sent.pop(pair).path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove all such files."""
-        for key in list(self._sent):
-            self.forget(key)
+        for pair in list(self._sent):
+            self.forget(pair)
 
     def arguments(self, batch: Batch) -> tuple[list[str], np.ndarray, Path, str]:
         """Return the arguments of `procure.sweep.farm.compute_part` behind the bench."""
@@ -264,7 +258,7 @@ class SweepWork:
         else:
             self._n_killed += 1
             self._refuse_more(self._n_killed, "batches in a row")
-            alone = [Batch(*self.key(batch), batch.rows[i : i + 1]) for i in range(len(batch.rows))]
+            alone = [Batch(*batch.pair, batch.rows[i : i + 1]) for i in range(len(batch.rows))]
             self._alone |= {one.key for one in alone}
             self._suspects.extend(alone)
 
@@ -273,7 +267,7 @@ class SweepWork:
         package_id, reason = self._ids[batch.rows[0]], "killed every worker that tried it"
         self._n_poison += 1
         self._refuse_more(self._n_poison, f"runs, the last {package_id} on {batch.workload},")
-        bench = self.shared(self.key(batch))
+        bench = self.bench(batch)
         nothing = np.full((1, len(metric_names(bench.ready.own_classes))), np.nan)
         rows = _result_rows(bench, [package_id], nothing, [reason])
         write_part(part_path(self._plan.study, batch), rows, self._fingerprint, 0.0)
@@ -294,10 +288,7 @@ BEHIND = "easy:depth=2"
 
 
 def compiled_policies() -> list[str]:
-    """Return one name for each kernel: policies that differ in an order or in numbers alone share theirs.
-
-    Those that need something that no default gives, such as a file that was learnt, are left out.
-    """
+    """Return one name for each kernel; policies that need what no default gives, such as a file, are left out."""
     names, targets = [], set()
     for name in catalog.names():
         entry = catalog.entry(name)

@@ -92,11 +92,9 @@ def write_manifest(plan: Plan) -> None:
 
 @contextlib.contextmanager
 def locked(study: Study, shard: tuple[int, int] | None = None) -> Iterator[None]:
-    """Hold the study's folder, or one shard of it; another driver is refused and told who holds it.
+    """Hold the study's folder, or one shard of it, 7 of 32; another driver is refused and told who holds it.
 
-    The lock goes with the process, however it ends. Linux gives NFS the same lock on all nodes. A ``shard``, number and
-    count, as in 7 of 32, keeps out the whole study's driver and this shard's. That somebody holds it, or that the file
-    system has no locks, is a `TableError`.
+    The lock goes with the process, however it ends. Linux gives NFS the same lock on all nodes.
     """
     if shard is None:
         with _held(study.folder, LOCK):
@@ -167,16 +165,9 @@ class Stored(NamedTuple):
     n_foreign: int
 
     @property
-    def n_failed(self) -> int:
-        """How many runs failed."""
-        return pc.sum(pc.not_equal(self.table["status"], "ok")).as_py() or 0
-
-    def first_failure(self) -> str:
-        """Say which run failed first, and why; empty where none did."""
-        failed = self.table.filter(pc.not_equal(self.table["status"], "ok")).slice(0, 1).to_pylist()
-        return "".join(
-            f"{one['package_id']} on {one['workload']} under {one['policy']}: {one['reason']}" for one in failed
-        )
+    def failed(self) -> pa.Table:
+        """The rows of the runs that failed."""
+        return self.table.filter(pc.not_equal(self.table["status"], "ok"))
 
     def done(self, plan: Plan) -> dict[tuple[str, str], np.ndarray]:
         """Rows of the package table that have a result, by (workload, policy)."""
@@ -199,11 +190,7 @@ def fingerprint_text(plan: Plan) -> str:
 
 
 def open_folder(plan: Plan) -> tuple[Stored, list[str]]:
-    """Make the study's folder or take up an old one, and leave a manifest in it; other inputs are an error.
-
-    Returns what is there already, and what the user should know: files that were set aside because they are damaged or
-    foreign.
-    """
+    """Make the study's folder or take up an old one; return what is there, and which files were set aside."""
     folder = plan.study.folder
     try:
         (folder / PARTS).mkdir(parents=True, exist_ok=True)
@@ -287,10 +274,7 @@ def compact(plan: Plan, found: Stored) -> Path:
 
 
 def merge(plan: Plan, note: Callable[[str], None] = silent) -> None:
-    """Bring the parts of all shards into the one result table.
-
-    A driver or shard that is at work, and results of other inputs, are errors.
-    """
+    """Bring the parts of all shards into the one result table; a driver or shard at work is an error."""
     with locked(plan.study):
         found, notes = open_folder(plan)
         for text in notes:
@@ -331,10 +315,7 @@ def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
 
 
 def verify(plan: Plan) -> tuple[dict[str, Any], list[str]]:
-    """Check a study's folder: every planned run there exactly once, every file whole and of these inputs.
-
-    Returns counts of its runs, the kernel seconds that they took among them, and what is wrong, a sentence each.
-    """
+    """Check that every planned run is there once and every file whole: counts, and what is wrong, a sentence each."""
     refuse_other_inputs(plan)
     problems = list[str]()
     found = stored(plan, lambda path, why: problems.append(f"{path}: {why}"))
@@ -345,7 +326,7 @@ def verify(plan: Plan) -> tuple[dict[str, Any], list[str]]:
         "n_runs_planned": plan.n_runs,
         "n_done": n_done,
         "n_missing": plan.n_runs - n_done,
-        "n_failed": found.n_failed,
+        "n_failed": len(found.failed),
         "n_beyond_plan": len(found.table) - n_done,
         "kernel_seconds": round(found.seconds, 3),
         "n_files": len(found.files),

@@ -37,10 +37,7 @@ _REPLAYS: WeakKeyDictionary[Plan, dict[tuple[bytes, str, str], tuple[Run, pd.Dat
 
 
 def find_package(plan: Plan, package_id: str, named: str = "package_id") -> np.ndarray:
-    """Return a package's counts, int64[n_types], types in quote order; ``named`` is the argument that names it.
-
-    Where the study has no such package, the error names the nearest one.
-    """
+    """Return a package's counts, int64[n_types]; the error, of the argument ``named``, has the nearest package."""
     if package_id in plan.row_of.index:
         return plan.packages.iloc[int(plan.row_of.loc[package_id])][plan.types].to_numpy(np.int64)
     wanted = np.zeros(len(plan.types), dtype=np.int64)
@@ -72,11 +69,10 @@ def simulate_packages(
     jobs: pd.DataFrame | None = None,
     failures: str = "keep",
 ) -> pd.DataFrame:
-    """Simulate some packages on one workload of a study, here and now, without storing the runs.
+    """Simulate packages, any counts int64[n_packages, n_types], on one workload here and now, under any policy.
 
-    ``counts``, int64[n_packages, n_types], may be any, whatever the study's rules; the policy need not be among the
-    study's; ``jobs`` are others in the workload's place. Returns result rows in the order given; a run that failed is a
-    row with its status and reason, or with ``failures="raise"`` an error.
+    ``jobs`` are others in the workload's place. Returns result rows; a run that failed is a row with its reason, or
+    with ``failures="raise"`` an error.
     """
     if jobs is None:
         benches = _BENCHES.setdefault(plan, {})
@@ -129,11 +125,10 @@ def try_everywhere(
 
 
 def simulate_once(results: StudyResults, workload: str, rows: np.ndarray, failures: list[str]) -> np.ndarray:
-    """Simulate distinct packages of a study on one workload, unless that was done before.
+    """Simulate distinct packages of a study on one workload; what succeeds is kept beside the models.
 
-    Runs that succeed are kept beside the study's models: a report confirms nothing that the recommendation did. Returns
-    the metrics of the ``rows`` of packages, ``metric_names`` of the plan, float64[n_packages, n_metrics]; NaN where a
-    run failed, and why is added to ``failures``.
+    Returns float64[n_packages, n_metrics] of the ``rows``, `Plan.metric_names`, NaN where a run failed (see
+    ``failures``).
     """
     plan, policy = results.plan, results.policy
     known = np.empty((0, 1 + len(plan.metric_names)))  # a row of a package, its metrics
