@@ -65,24 +65,19 @@ def load(group: str, name: str, what: str) -> Any:
 
 REMOVED = {
     "as-logged": "its learned holds told 2 to 8 % of the waiting of later jobs; rules has what a fit keeps",
-    **dict.fromkeys(("conservative:quantile", "easy:quantile"), "estimates are means of the history; leave it out"),
+    "quantile": "estimates are means of the history; leave it out",
+    "owners": "say whose nodes are whose by the partitions of --site, as Slurm does",
     **dict.fromkeys(
-        [f"{policy}:owners" for policy in ("first-fit", "fcfs", "easy", "conservative")],
-        "say whose nodes are whose by the partitions of --site, as Slurm does",
+        ("slowdown", "exponent"), "no job is slowed; `procure topology worth` says from which cost isolation pays"
     ),
+    **dict.fromkeys(("learned:ahead", "learned:every"), "looking ahead made no wait shorter; leave it out"),
     "forecast:control": "exact and shuffled forecasts were controls of a measurement; leave it out",
     "forecast:tz": "days are counted from the first submission, within the tolerance; leave it out",
     "forecast:seed": "nothing is shuffled any more; leave it out",
-    "learned:ahead": "looking ahead made no wait shorter; leave it out",
-    **{
-        f"{policy}:{key}": "no job is slowed; `procure topology worth` says from which cost isolation pays"
-        for policy in ("any", "compact", "closest", "window", "easy", "fcfs", "conservative")
-        for key in ("slowdown", "exponent")
-    },
+    "tabu:seconds": "under a limit in seconds the schedule depends on the computer's speed; give rounds",
     "window:solve_time_per_job": "give the usual time of the solver as solve_time",
-    "learned:every": "looking ahead made no wait shorter; leave it out",
 }
-"""By ``POLICY:PARAMETER``."""
+"""What to do instead, by policy, by ``POLICY:PARAMETER``, or by a parameter that several policies had."""
 
 
 class Entry(NamedTuple):

@@ -7,14 +7,13 @@ Every change lays the plan anew, so a deep queue costs a lot.
 
 from __future__ import annotations
 
-import time
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from procure.policies.conservative import due, first_since
-from procure.policies.parameters import Natural, Parameters
+from procure.policies.parameters import Parameters
 from procure.policies.place import Nodes, make_fit, make_nodes
 from procure.policies.profile import Plan, begin_plan, drop_past_steps, earliest, make_plan, promise, withdraw
 from procure.settings import MOST_COUNTED
@@ -219,32 +218,19 @@ def _is_among(recent, n, job):
     return False
 
 
-def tabu_search(state, own, rounds, seconds):
-    """Best gap, then move random jobs to better places for ``rounds`` rounds or ``seconds`` a moment.
+def tabu_search(state, own, rounds):
+    """Best gap, then move random jobs to better places for ``rounds`` rounds.
 
-    A job that was just moved is not moved again for min(10, half of the plan) rounds. A limit in
-    seconds makes the schedule depend on the speed of the computer; in rounds it does not.
+    A job that was just moved is not moved again for min(10, half of the plan) rounds.
     """
     if state.n_waiting[0] == 0:
         return WAIT
     if follow_plan(state, own, True) and state.n_waiting[0] > 1:
-        _search(state, own, rounds, seconds)
+        own.notes[DRAWN] += 1
+        own.recent[:] = -1
+        rng = np.random.default_rng(int(own.notes[DRAWN]))
+        search(state, own, rng.integers(int(own.notes[N_KEPT]), size=rounds))
     return _answer(state, own)
-
-
-def _search(state, own, rounds: int, seconds: float) -> None:
-    began = time.perf_counter()
-    own.notes[DRAWN] += 1
-    own.recent[:] = -1
-    rng = np.random.default_rng(int(own.notes[DRAWN]))
-    places = rng.integers(int(own.notes[N_KEPT]), size=rounds)
-    if not seconds:
-        search(state, own, places)
-        return
-    for k in range(rounds):
-        if time.perf_counter() - began > seconds:
-            break
-        search(state, own, places[k : k + 1])
 
 
 def _own(state: State) -> GapsOwn:
@@ -279,10 +265,8 @@ class TabuSearch(Parameters):
     rule: ClassVar = tabu_search
 
     rounds: int = Field(50, ge=0, le=MOST_COUNTED, description="moves that are tried per moment")
-    seconds: Natural = Field(0.0, description="limit of the search per moment, s; 0 = none")
 
     def make(self, state: State) -> Policy:
         """Make the policy of one run."""
         own = _own(state)
-
-        return lambda state: answered(state, tabu_search(state, own, self.rounds, self.seconds))
+        return lambda state: answered(state, tabu_search(state, own, self.rounds))
