@@ -6,7 +6,7 @@ only what was submitted by its issue (`procure.forecast.confidence`), and none i
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ import pandas as pd
 from procure.files.kernels import njit
 from procure.forecast.confidence import confidence_of, make_forecasts
 from procure.forecast.periods import Patterns, PatternSettings, recurrences
+from procure.simulator.arrays import filled
 from procure.simulator.state import FAR, State
 
 LAYERS = ("day", "week")
@@ -83,14 +84,24 @@ def lay_out(
     first = np.full(len(patterns.bursts.key), -1, np.int64)
     first[burst[::-1]] = np.arange(len(burst))[::-1]
     n, n_keys = len(table), len(patterns.keys)
-    columns = (np.ascontiguousarray(table[name]) for name in ("issued", "moment", "tolerance", "sure", "came", "key"))
-    return Expected(  # type: ignore[arg-type]
-        *columns, first[table["burst"]], _known_size(table, burst, state.submit), np.zeros(n, np.int64),
-        np.zeros(n, np.int64), patterns.bursts.key[burst],
-        np.zeros(n_keys, np.int64), np.zeros(n_keys + 1, np.int64), np.zeros(n_keys + 1),
-        np.zeros(n_keys + 1), np.zeros(1),
-        int(np.maximum(state.total_cpus, 1).sum()), np.array(borders), eta, np.array([0, 0, -1, 0]),
-    )  # fmt: skip
+    names = ("issued", "moment", "tolerance", "sure", "came", "key")
+    columns: dict[str, Any] = {name: np.ascontiguousarray(table[name]) for name in names}
+    return Expected(
+        **columns,
+        job=first[table["burst"]],
+        copies=_known_size(table, burst, state.submit),
+        **filled(n, length=0, open=0),
+        key_of=patterns.bursts.key[burst],
+        **filled(n_keys, ran=0),
+        **filled(n_keys + 1, n_ended=0),
+        per_second=np.zeros(n_keys + 1),
+        lost=np.zeros(n_keys + 1),
+        queue=np.zeros(1),
+        capacity=int(np.maximum(state.total_cpus, 1).sum()),
+        borders=np.array(borders),
+        eta=eta,
+        notes=np.array([0, 0, -1, 0]),
+    )
 
 
 def _of_layer(patterns: Patterns, name: str, mode: str) -> pd.DataFrame:
