@@ -112,12 +112,11 @@ def twin(jobs, nodes, allocator, queue_depth, hold):
     return [start[j] for j in range(len(rows))], [set(names[list(places[j][0])]) for j in range(len(rows))]
 
 
-@pytest.mark.parametrize("allocator", ALLOCATORS)
-@pytest.mark.parametrize("hold", [False, True])
+@pytest.mark.parametrize(
+    ("allocator", "hold"), [*((each, False) for each in ALLOCATORS), ("tiers", True), ("isolated", True)]
+)
 def test_compiled_equals_slow_twin(allocator, hold):
     """Starts and nodes are those of the slow twin, also with a short queue depth and on uneven trees."""
-    if hold and allocator in ("any", "compact"):
-        pytest.skip("links are not reserved where they are shared")
     rng = np.random.default_rng(7)
     for case in range(few(25)):
         jobs, nodes = random_case(rng, uneven=case % 2 and allocator != "isolated")

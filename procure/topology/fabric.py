@@ -204,9 +204,10 @@ class Search(NamedTuple):
     """Room for the backtracking search, and its bound."""
 
     candidates: np.ndarray  # int64[max(leaves, pods)], switches that may be chosen
-    stack: np.ndarray  # int64[max(leaves, pods) + 1], positions in candidates that are chosen
-    common: np.ndarray  # int64[leaves + 1], uplinks that all chosen leaves have free
-    spines: np.ndarray  # int64[pods + 1, uplinks], spine links that all chosen pods have free
+    keys: np.ndarray  # int64[max(leaves, pods)], by which they stand in order
+    stack: np.ndarray  # int64[max(leaves, pods)], positions in candidates that are chosen
+    common: np.ndarray  # int64[max(leaves, pods) + 1, uplinks], masks of the links that so many chosen have free
+    place: np.ndarray  # int64[2], how many are chosen, and the position that is tried next
     whole: np.ndarray  # int64[pods], leaves of which everything is free
     bound: int  # switches that one call may try
     tried: np.ndarray  # int64[1], switches that this call has tried
@@ -215,15 +216,8 @@ class Search(NamedTuple):
 def make_search(shape: Shape, bound: int) -> Search:
     """Lay out the room for a search that tries at most ``bound`` switches a call."""
     most = max(shape.leaves, shape.pods)
-    return Search(
-        np.zeros(most, np.int64),
-        np.zeros(most + 1, np.int64),
-        np.zeros(shape.leaves + 1, np.int64),
-        np.zeros((shape.pods + 1, shape.uplinks), np.int64),
-        np.zeros(shape.pods, np.int64),
-        bound,
-        np.zeros(1, np.int64),
-    )
+    rows, common = np.zeros((3, most), np.int64), np.zeros((most + 1, shape.uplinks), np.int64)
+    return Search(*rows, common, np.zeros(2, np.int64), np.zeros(shape.pods, np.int64), bound, np.zeros(1, np.int64))
 
 
 @inner
