@@ -42,6 +42,18 @@ def pool_case(rng: np.random.Generator, n_jobs: int = 14, kill: bool = True):
     return jobs, node_table(n_nodes)
 
 
+def queueing_jobs(rng: np.random.Generator, n_nodes: int, n_jobs: int) -> pd.DataFrame:
+    """A workload of whole nodes that queues, with early ends and jobs of no time."""
+    run = rng.choice([0, 1, 3, 7, 20], n_jobs)
+    submit = np.sort(rng.integers(0, 60, n_jobs))
+    return job_table(
+        submit_time=submit - submit[0],
+        run_time=run,
+        n_nodes=np.minimum(rng.integers(1, n_nodes + 1, n_jobs), rng.integers(1, n_nodes + 1, n_jobs)),
+        requested_time=np.maximum(run + rng.choice([0, 0, 2, 9], n_jobs), 1),
+    )
+
+
 def shared_case(rng: np.random.Generator, n_jobs: int = 12, kill: bool = True):
     """Nodes of several kinds that jobs share, with GPUs of two types."""
     jobs, _ = pool_case(rng, n_jobs, kill)

@@ -18,7 +18,7 @@ from procure.forecast import PatternSettings, reservations
 from procure.forecast.confidence import MODES, confidence_of
 from procure.forecast.forecasts import evaluate
 from procure.forecast.policies import Forecast
-from procure.forecast.reservations import How, lay_out
+from procure.forecast.reservations import lay_out
 from procure.policies import catalog
 from procure.policies.easy import Easy
 from procure.run import simulate
@@ -138,7 +138,7 @@ class Watched(Composed):
     kept: ClassVar[list] = []
 
     def make_with(self, state, facts):
-        self.kept.append(lay_out(state, How(self.confidence, self.tolerance)))
+        self.kept.append(lay_out(state, self.confidence, self.tolerance))
         return super().make_with(state, facts)
 
 

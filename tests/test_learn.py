@@ -15,7 +15,7 @@ from procure.errors import ArgumentError, TableError
 from procure.learn.features import AGE, FEATURES, REQUESTED, RunTimes, expected_before, known_at
 from procure.learn.judge import LEARNED, UNTRAINED, evaluate_policy, ratio_of_sums, utilization_between
 from procure.learn.order import at_hand
-from procure.learn.search import Settings, _race, learn_policy, search, weekly_objective
+from procure.learn.search import Settings, learn_policy, search, weekly_objective
 from procure.learn.store import UNTRAINED as SHORTEST_FIRST
 from procure.learn.store import TrainedPolicy, read_policy, write_policy
 from procure.learn.weeks import FIGURES, P95, REFERENCE, SLOWDOWN, WEEK, DayFilter, Period, figures_of, lay_out
@@ -53,6 +53,22 @@ def log(n_days=6, per_day=60, seed=0):
 
 
 BUSY = DayFilter(min_jobs=10, min_wait=0)
+
+
+RIVALS = ("easy", "easy:order=sjf,queue_order=sjf,place=best")
+QUICK = Settings(generations=1, population=4, weeks=3, processes=1)
+
+
+def weeks_of_log():
+    """Three weeks of few jobs on a small system."""
+    jobs, nodes = log(n_days=21, per_day=15)
+    return jobs, nodes.iloc[:1]
+
+
+@pytest.fixture(scope="module")
+def trained():
+    jobs, nodes = weeks_of_log()
+    return learn_policy(jobs, nodes, DayFilter("2021-05-03..2021-05-16", min_jobs=10, min_wait=0), QUICK)
 
 
 def test_run_times_learn_only_from_jobs_that_had_ended():
@@ -107,29 +123,12 @@ def test_a_history_is_used_only_on_later_days():
     assert np.allclose(late.predict(jobs), known_at(jobs, first + 6 * DAY).predict(jobs))
 
 
-def test_candidates_that_end_early_rank_behind():
-    """After each block the worst quarter ends; their ranks lie behind all that went on; fewer weeks are simulated."""
-    quality, references = np.arange(8)[::-1], np.full((6, len(FIGURES)), 600.0)
-
-    def figures_under(asked, chosen):
-        return np.repeat([[[600.0 + 60.0 * q] * len(FIGURES)] for q in asked], len(chosen), axis=1)
-
-    values, simulated = _race(quality, np.arange(6), references, figures_under)
-    assert np.argsort(values).tolist() == np.argsort(quality).tolist()
-    assert simulated == 2 * (8 + 6 + 4)
-
-
 @pytest.mark.parametrize(
     ("setting", "value"), [("generations", 0), ("minutes", 0.0), ("population", 2), ("processes", 0), ("weeks", 1)]
 )
 def test_settings_that_cannot_be_are_refused(setting, value):
     with pytest.raises(ArgumentError, match=setting):
         search([], replace(Settings(), **{setting: value}))
-
-
-@pytest.fixture(scope="module")
-def trained():
-    return learn_policy(*log(), BUSY, Settings(generations=1, population=4, weeks=3, processes=1))
 
 
 def test_two_weeks_at_once_find_what_one_finds():
@@ -184,22 +183,6 @@ def test_spans_of_days(text, span):
             _ = DayFilter(bad).span
 
 
-RIVALS = ("easy", "easy:order=sjf,queue_order=sjf,place=best")
-QUICK = Settings(generations=1, population=4, weeks=3, processes=1)
-
-
-def weeks_of_log():
-    """Three weeks of few jobs on a small system."""
-    jobs, nodes = log(n_days=21, per_day=15)
-    return jobs, nodes.iloc[:1]
-
-
-@pytest.fixture(scope="module")
-def trained_on_weeks():
-    jobs, nodes = weeks_of_log()
-    return learn_policy(jobs, nodes, DayFilter("2021-05-03..2021-05-16", min_jobs=10, min_wait=0), QUICK)
-
-
 def test_a_week_counts_its_own_jobs_and_simulates_those_before():
     """Each week's jobs count once; of the week before they run and wait; nothing that comes later is known."""
     jobs, nodes = weeks_of_log()
@@ -247,10 +230,10 @@ def test_the_objective_is_the_mean_log_ratio_and_what_the_guarded_waits_grow_by(
     assert np.isclose(weekly_objective(better, reference), np.log(0.5) + np.log(2060 / 1060))
 
 
-def test_judged_beside_rivals_on_weeks_without_a_break(trained_on_weeks):
+def test_judged_beside_rivals_on_weeks_without_a_break(trained):
     """Every policy serves the same jobs; the figures are those of a run by name; ratios are to the learned policy."""
     jobs, nodes = weeks_of_log()
-    found = evaluate_policy(trained_on_weeks, jobs, nodes, DayFilter("2021-05-10..2021-05-23"), rivals=RIVALS)
+    found = evaluate_policy(trained, jobs, nodes, DayFilter("2021-05-10..2021-05-23"), rivals=RIVALS)
     table = found.policies.set_index("policy")
     assert list(table.index) == [*RIVALS, UNTRAINED, LEARNED, f"{REFERENCE}@oracle"]
     assert table.loc[LEARNED, "wait_ratio"] == 1.0 and (found.parts.groupby("policy")["n_jobs"].sum() == 210).all()
@@ -265,23 +248,21 @@ def test_judged_beside_rivals_on_weeks_without_a_break(trained_on_weeks):
 
 
 @pytest.mark.parametrize(("first", "seen"), [("2021-05-16", True), ("2021-05-17", False)])
-def test_a_week_that_was_trained_on_in_part_is_warned_of(trained_on_weeks, first, seen):
+def test_a_week_that_was_trained_on_in_part_is_warned_of(trained, first, seen):
     """The last week of the training, May 10 to 16, makes a judgement of May 16 unfair, and none of May 17."""
     jobs, nodes = weeks_of_log()
     notes = []
-    evaluate_policy(
-        trained_on_weeks, jobs, nodes, DayFilter(f"{first}..2021-05-23"), rivals=RIVALS[:1], note=notes.append
-    )
+    evaluate_policy(trained, jobs, nodes, DayFilter(f"{first}..2021-05-23"), rivals=RIVALS[:1], note=notes.append)
     assert any("2021-05-10: not a fair judgement" in text for text in notes) == seen
 
 
 @pytest.mark.parametrize("daily", [False, True])
-def test_evaluate_as_scripts_rely_on_it(procure, trained_on_weeks, tmp_path, daily):
+def test_evaluate_as_scripts_rely_on_it(procure, trained, tmp_path, daily):
     """The JSON has a record per policy with the named figures; options of days are refused beside weeks."""
     jobs, nodes = weeks_of_log()
     write(jobs, tmp_path / "jobs.parquet")
     write(nodes, tmp_path / "nodes.csv")
-    write_policy(tmp_path / "site.policy", trained_on_weeks)
+    write_policy(tmp_path / "site.policy", trained)
     given = ("learn", "evaluate", tmp_path / "site.policy", "--jobs", tmp_path / "jobs.parquet", "--nodes")
     given = (*given, tmp_path / "nodes.csv", "--set", "days=2021-05-17..2021-05-23")
     of_days = ("--daily", "--set", "min_jobs=5", "--set", "min_wait=0") if daily else ()

@@ -1,4 +1,4 @@
-"""The network: the tree and its readers, the allocators, the verifier, hops and utilization."""
+"""The network: the tree, the allocators, the verifier and hops."""
 
 from __future__ import annotations
 
@@ -8,152 +8,25 @@ import numpy as np
 import pandas as pd
 import pytest
 from naive_topology import check_conditions, isolated_can, tiers_can
-from policy_cases import few, node_table
+from policy_cases import few
 
 from procure.errors import TableError
-from procure.site.network import attach, parse_slurm_topology
 from procure.topology.fabric import (
     allocate_compact,
     allocate_tiers,
+    block,
     empty_fabric,
     empty_grant,
     give_back,
+    make_links,
     make_search,
-    no_holders,
-    take,
+    note_links,
 )
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.topology.isolated import allocate_isolated
 from procure.topology.verify import average_hops, hops_of_jobs, ideal_hops, verify
 
 pytestmark = pytest.mark.plain
-
-# The shape in which Slurm 22.05 prints a tree of three levels: no real names, no real addresses.
-SHOW_TOPOLOGY = """\
-SwitchName=s0 Level=0 LinkSpeed=1 Nodes=c[1-2]
-SwitchName=s1 Level=0 LinkSpeed=1 Nodes=c[3-4]
-SwitchName=s2 Level=0 LinkSpeed=1 Nodes=c5,g1
-SwitchName=s3 Level=0 LinkSpeed=1 Nodes=c[07-08]
-SwitchName=p0 Level=1 LinkSpeed=1 Nodes=c[1-4] Switches=s[0-1]
-SwitchName=p1 Level=1 LinkSpeed=1 Nodes=c[07-08,5],g1 Switches=s[2-3]
-SwitchName=top Level=2 LinkSpeed=1 Nodes=c[1-4,07-08,5],g1 Switches=p[0-1]
-"""
-TOPOLOGY_CONF = """\
-# two pods of two leaf switches
-switchname=top Switches=p[0-1]   # lines may come in any order
-SwitchName=p0 Switches=s[0-1]
-SwitchName=p1 Switches=s2,s3
-SwitchName=s0 Nodes=c[1-2]
-SwitchName=s1 Nodes=c[3-4] LinkSpeed=100
-SwitchName=s2 Nodes=c5,g1
-
-SwitchName=s3 Nodes=c[07-08]
-"""
-
-
-@pytest.mark.parametrize("text", [SHOW_TOPOLOGY, TOPOLOGY_CONF])
-def test_slurm_text_gives_the_tree(text):
-    network = parse_slurm_topology(text)
-    assert network.n_levels == 3
-    places = network.nodes.set_index("node_id")[["leaf", "pod"]].apply(tuple, axis=1).to_dict()
-    assert places == {
-        **{"c1": (0, 0), "c2": (0, 0), "c3": (1, 0), "c4": (1, 0)},
-        **{"c5": (2, 1), "g1": (2, 1), "c07": (3, 1), "c08": (3, 1)},
-    }
-
-
-def test_two_levels_are_one_pod():
-    under_one = parse_slurm_topology("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a,b\n")
-    under_none = parse_slurm_topology("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\n")
-    for network in (under_one, under_none):
-        assert network.nodes["leaf"].tolist() == [0, 1]
-        assert network.nodes["pod"].tolist() == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("SwitchName=a Nodes=c[1-3\n", "line 1: host list 'c[1-3' cannot be read; no ] closes"),
-        ("SwitchName=a Nodes=c[3-1]\n", "range 3-1, which runs backwards"),
-        ("SwitchName=a Nodes=c[1-9999999]\n", "more than 1,000,000 nodes"),
-        ("SwitchName=a Nodes=c]\n", "cannot be read"),
-        ("SwitchName=a nodes\n", "'nodes' was given"),
-        ("SwitchName=a\n", "a line needs SwitchName= and Nodes= or Switches="),
-        ("SwitchName=a Nodes=c1\nSwitchName=a Nodes=c2\n", "line 2: switch a stands already"),
-        ("SwitchName=a Nodes=c1\nSwitchName=b Nodes=c1\n", "node c1 stands under a and under b"),
-        ("SwitchName=a Nodes=c1\nSwitchName=t Switches=a,x\n", "t lists x, which is not defined"),
-        ("SwitchName=a Nodes=c1\nSwitchName=t Switches=a\nSwitchName=u Switches=a\n", "a stands under t and"),
-        ("SwitchName=t Switches=u\nSwitchName=u Switches=t\nSwitchName=a Nodes=c1\n", "stands under itself"),
-        ("# nothing\n", "no leaf switch"),
-        (
-            "SwitchName=a Nodes=c1\nSwitchName=b Nodes=c2\nSwitchName=t Switches=a\nSwitchName=u Switches=t,b\n",
-            "different levels",
-        ),
-        ("TopologyParam=Dragonfly\nSwitchName=a Nodes=c1\n", "Dragonfly is no fat-tree; trees and blocks"),
-        ("- topology: t\n  torus3d: {}\n", "torus3d is no fat-tree"),
-        ("- topology: t\n  flat: true\n", "has flat; a tree or blocks are needed"),
-        ("- topology: t\n  tree: {switches: 3}\n", "tree needs a list of switches"),
-        ("topology: [\n", "cannot be read as YAML"),
-    ],
-)
-def test_bad_network_is_one_error(text, message):
-    """A text that is no tree is refused with the line or the switch."""
-    with pytest.raises(TableError, match=message.replace("[", r"\[").replace("]", r"\]")):
-        parse_slurm_topology(text, "net")
-
-
-TOPOLOGY_YAML = """\
-- topology: other
-  tree: {switches: [{switch: s9, nodes: "x[1-2]"}]}
-- topology: main
-  cluster_default: true
-  tree:
-    switches:
-      - {switch: top, children: "p[0-1]"}
-      - {switch: p0, children: "s[0-1]"}
-      - {switch: p1, children: "s2,s3"}
-      - {switch: s0, nodes: "c[1-2]"}
-      - {switch: s1, nodes: "c[3-4]"}
-      - {switch: s2, nodes: "c5,g1"}
-      - {switch: s3, nodes: "c[07-08]"}
-"""
-
-
-def test_yaml_is_the_same_tree():
-    """topology.yaml gives what topology.conf does; of several topologies, the cluster's default is read."""
-    found, expected = parse_slurm_topology(TOPOLOGY_YAML), parse_slurm_topology(TOPOLOGY_CONF)
-    pd.testing.assert_frame_equal(found.nodes, expected.nodes)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockName=b3 Nodes=n5\nBlockSizes=2,4\n",
-        "- topology: t\n  block:\n    block_sizes: [2, 4]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n"
-        "      - {block: b2, nodes: 'n[3-4]'}\n      - {block: b3, nodes: n5}\n",
-        "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\nBlockName=b2 BlockIndex=1 Nodes=n[3-4] BlockSize=2\n"
-        "BlockName=b3 BlockIndex=2 Nodes=n5 BlockSize=2\nAggregatedBlock=b[1-2] BlockIndex=3 Nodes=n[1-4] BlockSize=4\n"
-        "AggregatedBlock=b3 BlockIndex=4 Nodes=n5 BlockSize=4\n"
-        "AggregatedBlock=b[1-3] BlockIndex=5 Nodes=n[1-5] BlockSize=8\n",
-    ],
-)
-def test_blocks_are_leaves(text):
-    """A block is a leaf; the second block size makes pods, however the blocks are written."""
-    nodes = parse_slurm_topology(text).nodes
-    leaf, pod = {"n1": 0, "n2": 0, "n3": 1, "n4": 1, "n5": 2}, {"n1": 0, "n2": 0, "n3": 0, "n4": 0, "n5": 1}
-    assert dict(zip(nodes["node_id"], nodes["leaf"], strict=True)) == leaf
-    assert dict(zip(nodes["node_id"], nodes["pod"], strict=True)) == pod
-
-
-def test_attach_replaces_and_refuses():
-    """Leaf and pod come from the network; a node that it does not have is named."""
-    network = parse_slurm_topology(TOPOLOGY_CONF)
-    nodes = node_table(2, node_id=["g1", "c3"])
-    placed = attach(nodes, network)
-    assert placed[["leaf", "pod"]].to_numpy().tolist() == [[2, 1], [1, 0]]
-    assert "leaf" not in nodes
-    with pytest.raises(TableError, match="c9: in the node table, but not in the network"):
-        attach(node_table(2, node_id=["g1", "c9"]), network)
 
 
 def test_tree_of_a_shuffled_table():
@@ -168,20 +41,20 @@ def test_tree_of_a_shuffled_table():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("column", "given", "message"),
     [
-        ({"leaf": None}, "row 4, column leaf: the value is missing"),
-        ({"pod": None}, "row 4, column pod: the value is missing"),
-        ({"leaf": 5}, "row 4: leaf 5 is in pod 0 here|leaf 5 is in pod 1 here and in pod 0 before"),
+        ("leaf", [0, 0, 1, None], "row 4, column leaf: the value is missing"),
+        ("pod", [0, 0, 0, None], "row 4, column pod: the value is missing"),
+        ("pod", [0, 0, 0, 1], "row 4: leaf 1 is in pod 1 here and in pod 0 before"),
+        ("uplinks", [2, 2, 0, 0], "row 3: leaf 1 has no uplinks"),
+        ("uplinks", [2, 1, 2, 2], "1 uplinks here and 2"),
     ],
 )
-def test_bad_tree_is_one_error(change, message):
-    """A node without a place and a leaf in two pods are refused by name."""
-    nodes = make_nodes(2, 3, 2)
-    for name, value in change.items():
-        nodes.loc[3, name] = value
+def test_bad_tree_is_one_error(column, given, message):
+    """A node without a place, a leaf in two pods, without uplinks or with two figures for them are refused by name."""
+    nodes = make_nodes(1, 2, 2)
     with pytest.raises(TableError, match=message):
-        FatTree.from_nodes(nodes)
+        FatTree.from_nodes(nodes.assign(**{column: pd.array(given, dtype="Int64")}))
 
 
 def test_uneven_tree_has_places_that_count_as_taken():
@@ -196,20 +69,13 @@ def test_uneven_tree_has_places_that_count_as_taken():
     assert fabric.uplinks.tolist() == [3, 7, 7, 0, 7, 7] and not tree.is_even and tree.shape.largest_pod == 5
 
 
-def test_links_of_a_leaf_must_agree():
-    """A leaf without uplinks, and two figures for one leaf, are one error each."""
-    nodes = make_nodes(1, 2, 2)
-    for given, message in (([2, 2, 0, 0], "row 3: leaf 1 has no uplinks"), ([2, 1, 2, 2], "1 uplinks here and 2")):
-        with pytest.raises(TableError, match=message):
-            FatTree.from_nodes(nodes.assign(uplinks=given))
-
-
 class Tree:
     """A tree with an allocator, to take from and give back to."""
 
     def __init__(self, kind, tree, bound=1_000_000):
         self.kind, self.shape = kind, tree.shape
-        self.fabric, self.holders, self.grant = (make(tree.shape) for make in (empty_fabric, no_holders, empty_grant))
+        self.fabric, self.grant = empty_fabric(tree.shape), empty_grant(tree.shape)
+        self.links = make_links(1_000, 100_000)
         self.search = make_search(tree.shape, bound)
         self.order = np.flatnonzero(tree.rows >= 0)
         self.held: dict[int, np.ndarray] = {}
@@ -228,15 +94,16 @@ class Tree:
     def start(self, job, n):
         if not self.allocate(n):
             return False
-        take(self.shape, self.fabric, self.holders, self.grant, job)
+        block(self.shape, self.fabric, self.grant, True)
+        note_links(self.shape, self.links, self.grant, job)
         self.held[job] = self.grant.nodes[:n].copy()
         return True
 
     def end(self, job):
-        give_back(self.shape, self.fabric, self.holders, self.held.pop(job), job, True)
+        give_back(self.shape, self.fabric, self.links, self.held.pop(job), job)
 
     def snapshot(self):
-        return [array.copy() for array in (*self.fabric, *self.holders)]
+        return [array.copy() for array in self.fabric]
 
 
 KINDS = ["compact", "tiers", "isolated"]
@@ -377,11 +244,7 @@ def test_compact_takes_the_fewest_switches():
     assert tree.start(2, 6) and tree.held[2].tolist() == [4, 5, 6, 7, 8, 9]
     assert tree.start(3, 13) and tree.held[3].tolist() == [10, *range(12, 24)]
     assert not tree.allocate(2)
-
-
-def test_compact_prefers_a_leaf_to_a_fuller_pod():
-    """Where one leaf holds a job, it is not split over two leaves of a pod with fewer idle nodes."""
-    tree = Tree("compact", FatTree(2, 2, 4))
+    tree = Tree("compact", FatTree(2, 2, 4))  # one leaf is better than two of a pod with fewer idle nodes
     tree.fabric.idle[[0, 1, 4, 5]] = 0
     tree.fabric.leaf_idle[:2], tree.fabric.pod_idle[0] = 2, 4
     assert tree.allocate(4) and tree.grant.nodes[:4].tolist() == [8, 9, 10, 11]

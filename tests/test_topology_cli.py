@@ -78,8 +78,6 @@ def test_check_and_hops(folder):
     hops = procure.count_hops(schedule, nodes)
     assert hops["aph"].tolist() == [2, 2] and hops["ideal_aph"].tolist() == [0, 0]
     assert procure.count_hops(schedule.assign(start_time=None, end_time=None, node_ids=""), nodes).empty
-    schedule.drop(columns="node_ids").to_csv("bare.csv", index=False)
-    assert "column node_ids is missing" in str(run("check", "bare.csv", "--nodes", "tree.csv").exception)
 
 
 @pytest.mark.parametrize(

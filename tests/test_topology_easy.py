@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive_topology import SlowEasy
-from policy_cases import few, job_table, node_table
+from policy_cases import few, job_table, node_table, queueing_jobs
 from test_topology import Tree
 
 from procure.errors import TableError
@@ -40,20 +40,12 @@ def test_other_allocators_start_all_at_once():
 
 
 def random_case(rng, n_jobs=40, uneven=False):
-    """A tree with shuffled rows and a workload that queues, with early ends and jobs of no time."""
+    """A tree with shuffled rows and a workload that queues."""
     pods, leaves, per_leaf = (int(x) for x in rng.integers(1, 4, 3))
     nodes = make_nodes(pods, leaves, per_leaf).sample(frac=1, random_state=int(rng.integers(99)))
     if uneven and len(nodes) > 2:
         nodes = nodes.iloc[: -1 - int(rng.integers(len(nodes) // 3 + 1))]
-    n = len(nodes)
-    run = rng.choice([0, 1, 3, 7, 20], n_jobs)
-    jobs = job_table(
-        submit_time=np.sort(rng.integers(0, 60, n_jobs)),
-        run_time=run,
-        requested_time=np.maximum(run + rng.choice([0, 0, 2, 9], n_jobs), 1),
-        n_nodes=np.minimum(rng.integers(1, n + 1, n_jobs), rng.integers(1, n + 1, n_jobs)),
-    )
-    return jobs, nodes.reset_index(drop=True)
+    return queueing_jobs(rng, len(nodes), n_jobs), nodes.reset_index(drop=True)
 
 
 def twin(jobs, nodes, allocator, queue_depth, hold):
@@ -112,12 +104,11 @@ def twin(jobs, nodes, allocator, queue_depth, hold):
     return [start[j] for j in range(len(rows))], [set(names[list(places[j][0])]) for j in range(len(rows))]
 
 
-@pytest.mark.parametrize("allocator", ALLOCATORS)
-@pytest.mark.parametrize("hold", [False, True])
+@pytest.mark.parametrize(
+    ("allocator", "hold"), [*((each, False) for each in ALLOCATORS), ("tiers", True), ("isolated", True)]
+)
 def test_compiled_equals_slow_twin(allocator, hold):
     """Starts and nodes are those of the slow twin, also with a short queue depth and on uneven trees."""
-    if hold and allocator in ("any", "compact"):
-        pytest.skip("links are not reserved where they are shared")
     rng = np.random.default_rng(7)
     for case in range(few(25)):
         jobs, nodes = random_case(rng, uneven=case % 2 and allocator != "isolated")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_tasks import Sim, easy
 from partition_mip import optimum
-from policy_cases import as_dicts, few, job_table
+from policy_cases import as_dicts, few, job_table, queueing_jobs
 from window_published import published_queue
 
 from procure.errors import ArgumentError, TableError
@@ -193,18 +193,6 @@ def test_published_costs_and_waits(shared_data, backfill, published):
     assert found == published
 
 
-def random_jobs(rng, n_nodes, n_jobs=25):
-    run = rng.choice([0, 1, 3, 7, 20], n_jobs)
-    submit = np.sort(rng.integers(0, 60, n_jobs))
-    sizes = np.minimum(rng.integers(1, n_nodes + 1, n_jobs), rng.integers(1, n_nodes + 1, n_jobs))
-    return job_table(
-        submit_time=submit - submit[0],
-        run_time=run,
-        requested_time=np.maximum(run + rng.choice([0, 0, 2, 9], n_jobs), 1),
-        n_nodes=sizes,
-    )
-
-
 @pytest.mark.parametrize("method", ["seq", "greedy", "exact", "lns", "sa", "sa-published"])
 def test_windows_equal_their_slow_twin(method):
     """Starts and nodes are those of a clock that goes second by second, with solve times and shuffled tables."""
@@ -214,7 +202,7 @@ def test_windows_equal_their_slow_twin(method):
         nodes = make_nodes(tree.pods, tree.leaves, tree.nodes).sample(frac=1, random_state=case)
         nodes = nodes.reset_index(drop=True)
         names = nodes["node_id"].iloc[FatTree.from_nodes(nodes).rows].to_list()
-        jobs = random_jobs(rng, len(tree))
+        jobs = queueing_jobs(rng, len(tree), 25)
         length, most, seed = int(rng.integers(1, 9)), int(rng.integers(1, 6)), int(rng.integers(99))
         fixed = int(rng.integers(0, 4)) if case % 2 else 0
 
@@ -241,7 +229,7 @@ def test_closest_starts_jobs_when_the_queue_does(queue):
     for case in range(15):
         tree = FatTree(*(int(x) for x in rng.integers(1, 4, 3)))
         nodes = make_nodes(tree.pods, tree.leaves, tree.nodes)
-        jobs = random_jobs(rng, len(tree))
+        jobs = queueing_jobs(rng, len(tree), 25)
         schedule = simulate(jobs, nodes, f"closest:queue={queue}").schedule
         plain = simulate(jobs, nodes, queue, parameters={"exclusive": True}).schedule
         assert schedule["start_time"].tolist() == plain["start_time"].tolist(), case
@@ -262,7 +250,7 @@ def test_closest_equals_its_slow_twin():
     for case in range(40):
         tree = FatTree(*(int(x) for x in rng.integers(1, 4, 3)))
         nodes = make_nodes(tree.pods, tree.leaves, tree.nodes)
-        jobs = random_jobs(rng, len(tree))
+        jobs = queueing_jobs(rng, len(tree), 25)
         kill = bool(case % 2)
         rows, servers = as_dicts(jobs, nodes.assign(gpu_type=""), kill)
         sim = Sim([row | {"cpus": servers[0]["cpus"]} for row in rows], servers, pool=True)

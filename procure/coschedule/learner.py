@@ -55,8 +55,7 @@ class Experts(NamedTuple):
     """What a learner mixes."""
 
     quotas: np.ndarray  # float64[n_quotas], ascending from 0: the guest's share of the CPUs
-    metric: np.ndarray  # int64[n_experts], which metric an expert looks at
-    leaves: np.ndarray  # float64[n_experts, N_BINS, N_MOODS, n_quotas], each leaf sums to 1
+    leaves: np.ndarray  # float64[N_METRICS, N_BINS, N_MOODS, n_quotas], an expert per metric; each leaf sums to 1
 
 
 def make_experts(step: float = 0.25) -> Experts:
@@ -70,7 +69,7 @@ def make_experts(step: float = 0.25) -> Experts:
             for mood, share in ((IN_DANGER, 0.0), (NEAR, 0.5), (ABOVE, 1.0)):
                 chances = np.exp(-np.abs(quotas - share * preferred) / WIDTH)
                 leaves[i, part, mood] = (1 - FLOOR) * chances / chances.sum() + FLOOR / len(quotas)
-    return Experts(quotas, np.arange(N_METRICS, dtype=np.int64), leaves)
+    return Experts(quotas, leaves)
 
 
 @kernel
@@ -130,7 +129,7 @@ def make_learner(mode: str, seed: int, *, step: float = 0.25, trust: float = 0.0
     if mode not in MODES:
         raise ArgumentError("learner", f"learner {mode!r} is not known; {', '.join(MODES)} are")
     experts = make_experts(step)
-    n, n_quotas = len(experts.metric), len(experts.quotas)
+    n, n_quotas = N_METRICS, len(experts.quotas)
     n_cells = N_CELLS if mode == "ucb" else 1
     return Learner(
         MODES.index(mode),
@@ -208,8 +207,8 @@ def mix(learner, context):
     mood = context[N_METRICS]
     for a in range(chances.size):
         total = 0.0
-        for i in range(experts.metric.size):
-            total += learner.alpha[i] * experts.leaves[i, context[experts.metric[i]], mood, a]
+        for i in range(N_METRICS):
+            total += learner.alpha[i] * experts.leaves[i, context[i], mood, a]
         chances[a] = total
 
 
@@ -284,8 +283,8 @@ def learn(learner, context, quota, losses, expected):
     mix(learner, context)
     experts, mood = learner.experts, context[N_METRICS]
     most = 0.0
-    for i in range(experts.metric.size):
-        part = context[experts.metric[i]]
+    for i in range(N_METRICS):
+        part = context[i]
         advised = experts.leaves[i, part, mood, quota]
         if learner.mode == FULL:
             for a in range(losses.size):
@@ -295,7 +294,7 @@ def learn(learner, context, quota, losses, expected):
         else:
             chance = learner.chances[quota]
             if learner.mode == IX:
-                chance += 0.5 * gamma_of(experts.metric.size, learner.counts[ROUND])
+                chance += 0.5 * gamma_of(N_METRICS, learner.counts[ROUND])
             learner.round_risk[i] += advised * loss / chance
         most = max(most, learner.round_risk[i])
     if most < THRESHOLD:
@@ -385,7 +384,7 @@ def drawn_chances(rng: np.random.Generator, contexts: np.ndarray, n_quotas: int)
 @njit(cache=True, nogil=True)
 def _run(learner, contexts, losses):
     experts = learner.experts
-    n, n_quotas = experts.metric.size, experts.quotas.size
+    n, n_quotas = N_METRICS, experts.quotas.size
     own, theirs, bound, spread = 0.0, np.zeros(n), 0.0, 0.0
     before = learner.risk.copy()
     alpha = learner.alpha.copy()
@@ -399,7 +398,7 @@ def _run(learner, contexts, losses):
         for a in range(n_quotas):
             own += learner.chances[a] * loss[a]
             for i in range(n):
-                theirs[i] += experts.leaves[i, context[experts.metric[i]], mood, a] * loss[a]
+                theirs[i] += experts.leaves[i, context[i], mood, a] * loss[a]
         gamma = gamma_of(n, learner.counts[ROUND])
         if learner.mode == IX:
             for a in range(n_quotas):

@@ -8,11 +8,11 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from procure.coschedule.learner import MODES, N_METRICS, TRUST, make_learner
-from procure.coschedule.sharing import ABSENT, FIXED, FORMS, IDLE, IDLE_PRIORITY, Contention, Sharing, share, share_loop
+from procure.coschedule.sharing import ABSENT, FIXED, FORMS, IDLE, IDLE_PRIORITY, Contention, Sharing, share
 from procure.policies.parameters import Facts, OneOf, Parameters
 from procure.settings import LARGEST, LAST_SEED
 from procure.simulator.arrays import filled
-from procure.simulator.drive import CompiledPolicy
+from procure.simulator.drive import CompiledPolicy, compiled
 from procure.simulator.state import PACE_ONE, State, share_cpus
 
 Learning = Annotated[str, OneOf((*MODES, "idle"))]
@@ -111,4 +111,4 @@ class Coschedule(Parameters):
         def columns() -> dict[str, list]:
             return {"began_as_guest": (own.began >= 0).tolist(), "guest_time": own.shared.tolist()}
 
-        return CompiledPolicy(share, share_loop, own, columns)
+        return compiled(share, own, columns)

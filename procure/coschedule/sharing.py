@@ -32,9 +32,7 @@ from procure.coschedule.learner import (
     pair_loss,
     projected_loss,
 )
-from procure.files.kernels import njit
-from procure.simulator.drive import loop
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import kernel, part
 from procure.simulator.running import ask_pace
 from procure.simulator.state import PACE_ONE, WAIT
 from procure.simulator.steps import holds
@@ -126,7 +124,7 @@ class Sharing(NamedTuple):
     notes: np.ndarray  # int64[8]
 
 
-@njit(cache=True, nogil=True)
+@part
 def share(state, own):
     """Start the first job in queue order that finds CPUs nobody holds, or a donor; lend and take back quotas."""
     notes, now = own.notes, state.now[0]
@@ -145,14 +143,14 @@ def share(state, own):
         donor = _find(state, own, job)
         if donor != ABSENT:
             _begin(state, own, job, donor)
-            return job, state.chosen[: state.n_nodes[job]]
+            return job
         notes[CURSOR] = job
         job = state.next_waiting[job]
     state.wake[0] = notes[NEXT] if notes[N_PAIRS] > 0 else -1
-    return WAIT, state.chosen[:0]
+    return WAIT
 
 
-@kernel
+@part
 def _find(state, own, job):
     """Choose the nodes of a job; returns its donor, OWNER, or ABSENT if there is no room."""
     n = 0
@@ -177,7 +175,7 @@ def _find(state, own, job):
     return ABSENT
 
 
-@kernel
+@part
 def _room_inside(state, own, job, donor):
     """Choose nodes of a donor that have no guest; says whether there are enough."""
     n = 0
@@ -191,7 +189,7 @@ def _room_inside(state, own, job, donor):
     return False
 
 
-@kernel
+@part
 def _welcome(state, own, job, donor):
     """Choose the quota that a guest would start with; says whether it is above 0."""
     if own.fixed == FIXED:
@@ -213,7 +211,7 @@ def _welcome(state, own, job, donor):
     return mean_loss(own.learner, own.here, level, own.predicted) <= own.admit
 
 
-@kernel
+@part
 def _work_on(state, own, job):
     """Return how long a job runs at the full pace on the chosen nodes, s; by its user's last jobs, if so asked."""
     longest = np.int64(0)
@@ -227,7 +225,7 @@ def _work_on(state, own, job):
     return max(np.int64(1), np.int64(longest * most))
 
 
-@kernel
+@part
 def _note_past(state, own, job):
     """Keep which share of its limit a job took that has ended."""
     user = state.user[job]
@@ -237,7 +235,7 @@ def _note_past(state, own, job):
         own.n_past[user] += 1
 
 
-@kernel
+@part
 def _begin(state, own, job, donor):
     own.donor[job] = own.began[job] = donor
     own.work[job], own.done[job], own.since[job] = _work_on(state, own, job), 0, state.now[0]
@@ -257,7 +255,7 @@ def _begin(state, own, job, donor):
     _set_paces(state, own, donor)
 
 
-@kernel
+@part
 def _settle(state, own):
     """Deal with the jobs that ended."""
     for k in range(state.n_ended[0]):
@@ -279,7 +277,7 @@ def _settle(state, own):
         _set_paces(state, own, donor)
 
 
-@kernel
+@part
 def _leave(state, own, job):
     """Free a job's CPUs, or leave them to its guests."""
     notes, k = own.notes, 0
@@ -304,7 +302,7 @@ def _leave(state, own, job):
             _set_pace(state, own, guest, PACE_ONE)
 
 
-@kernel
+@part
 def _set_pace(state, own, job, pace):
     if own.pace[job] != pace:
         own.done[job] += own.pace[job] * (state.now[0] - own.since[job])
@@ -313,7 +311,7 @@ def _set_pace(state, own, job, pace):
         ask_pace(state, job, pace)
 
 
-@kernel
+@part
 def _set_paces(state, own, donor):
     """Give a donor and its guests the paces of their quotas; the donor's is the least on any of its nodes."""
     least = PACE_ONE
@@ -326,13 +324,13 @@ def _set_paces(state, own, donor):
     _set_pace(state, own, donor, least)
 
 
-@kernel
+@part
 def _paces(state, own, model, donor, guest, quota):
     of, part = own.profiles, state.cpus[guest] / state.cpus[donor]
     return paces_of(model, quota, part, (of[0, donor], of[2, donor]), (of[0, guest], of[2, guest]))
 
 
-@kernel
+@part
 def _left(state, own, job):
     """Return a job's limit, the time left until it, and the work left; s."""
     elapsed = state.now[0] - state.start[job] if state.start[job] >= 0 else 0
@@ -346,7 +344,7 @@ def _left(state, own, job):
     return max(limit, 1.0), limit - elapsed, work - done
 
 
-@kernel
+@part
 def _look(state, own, donor, guest):
     """Fill ``here`` with the context of a pair."""
     here, of = own.here, own.profiles
@@ -360,13 +358,13 @@ def _look(state, own, donor, guest):
     here[N_METRICS] = mood_of(happiness(limit_left, own.pace[donor] / PACE_ONE, work_left))
 
 
-@kernel
+@part
 def _note_context(own, job):
     for i in range(own.here.size):
         own.context[job, i] = own.here[i]
 
 
-@kernel
+@part
 def _expect(state, own, model, donor, guest, losses):
     """Fill ``losses`` with what each quota would bring if it stayed.
 
@@ -384,7 +382,7 @@ def _expect(state, own, model, donor, guest, losses):
         losses[a] = pair_loss(donors, guests)
 
 
-@kernel
+@part
 def _choose_anew(state, own):
     """Learn from the loss of every pair, and choose its quota anew; at idle priority, only whether it stands still."""
     if own.fixed == FIXED:
@@ -416,7 +414,7 @@ def _choose_anew(state, own):
             _set_paces(state, own, donor)
 
 
-@kernel
+@part
 def _take_back(state, own):
     """Stop the guests of every donor that would miss its limit at its present pace."""
     if own.fixed == FIXED:
@@ -433,9 +431,3 @@ def _take_back(state, own):
             if own.guest_at[slot] >= 0:
                 own.level[own.guest_at[slot]] = 0
         _set_paces(state, own, donor)
-
-
-@njit(cache=True, nogil=True)
-def share_loop(world, state, own):
-    """The compiled loop of `share`."""
-    return loop(world, state, share, own)

@@ -18,7 +18,6 @@ from procure.forecast.reservations import (
     HIGH,
     N_OPEN,
     Expected,
-    How,
     any_reaches,
     follow,
     is_held,
@@ -255,5 +254,4 @@ class Forecast(Parameters):
 
     def make_hold(self, state: State) -> HeldForExpected:
         """Make the hold-back of one run."""
-        how = How(self.confidence, self.tolerance, (self.a, self.b), self.eta)
-        return make_hold(state, lay_out(state, how))
+        return make_hold(state, lay_out(state, self.confidence, self.tolerance, (self.a, self.b), self.eta))

@@ -6,7 +6,7 @@ only what was submitted by its issue (`procure.forecast.confidence`), and none i
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ import pandas as pd
 from procure.files.kernels import njit
 from procure.forecast.confidence import confidence_of, make_forecasts
 from procure.forecast.periods import Patterns, PatternSettings, recurrences
+from procure.simulator.arrays import filled
 from procure.simulator.state import FAR, State
 
 LAYERS = ("day", "week")
@@ -52,17 +53,20 @@ class Expected(NamedTuple):
     notes: np.ndarray  # int64[4]
 
 
-class How(NamedTuple):
-    """How a run forecasts."""
+def lay_out(
+    state: State, mode: str, tolerance: int, borders: tuple[float, float] = (0.0, 0.0), eta: float = 0.0
+) -> Expected:
+    """Make the forecasts of a run; days are counted from the first submission.
 
-    mode: str  # one of `procure.forecast.confidence.MODES`
-    tolerance: int  # s, of daily forecasts; weekly ones have three times that
-    borders: tuple[float, float] = (0.0, 0.0)  # of the bands, at the beginning
-    eta: float = 0.0  # by how much a border moves
-
-
-def lay_out(state: State, how: How) -> Expected:
-    """Make the forecasts of a run; days are counted from the first submission."""
+    Parameters
+    ----------
+    mode
+        One of `procure.forecast.confidence.MODES`.
+    tolerance
+        Of daily forecasts, s; weekly ones have three times that.
+    borders, eta
+        Of the bands, at the beginning, and by how much a border moves.
+    """
     jobs = pd.DataFrame(
         {
             "user": state.user.astype(str),
@@ -72,29 +76,35 @@ def lay_out(state: State, how: How) -> Expected:
             "cpus_per_node": state.cpus,
         }
     )
-    settings = PatternSettings(day_tolerance=how.tolerance, week_tolerance=3 * how.tolerance)
+    settings = PatternSettings(day_tolerance=tolerance, week_tolerance=3 * tolerance)
     patterns = recurrences(jobs, settings)
     burst = patterns.burst_of
-    parts = [_of_layer(patterns, name, how) for name in LAYERS]
+    parts = [_of_layer(patterns, name, mode) for name in LAYERS]
     table = pd.concat(parts).sort_values(["issued", "moment"], kind="stable")
     first = np.full(len(patterns.bursts.key), -1, np.int64)
     first[burst[::-1]] = np.arange(len(burst))[::-1]
     n, n_keys = len(table), len(patterns.keys)
-
-    def column(name: str) -> np.ndarray:
-        return np.ascontiguousarray(table[name].to_numpy())
-
+    names = ("issued", "moment", "tolerance", "sure", "came", "key")
+    columns: dict[str, Any] = {name: np.ascontiguousarray(table[name]) for name in names}
     return Expected(
-        column("issued"), column("moment"), column("tolerance"), column("sure"), column("came"), column("key"),
-        first[column("burst")], _known_size(table, burst, state.submit), np.zeros(n, np.int64),
-        np.zeros(n, np.int64), patterns.bursts.key[burst],
-        np.zeros(n_keys, np.int64), np.zeros(n_keys + 1, np.int64), np.zeros(n_keys + 1),
-        np.zeros(n_keys + 1), np.zeros(1),
-        int(np.maximum(state.total_cpus, 1).sum()), np.array(how.borders), how.eta, np.array([0, 0, -1, 0]),
-    )  # fmt: skip
+        **columns,
+        job=first[table["burst"]],
+        copies=_known_size(table, burst, state.submit),
+        **filled(n, length=0, open=0),
+        key_of=patterns.bursts.key[burst],
+        **filled(n_keys, ran=0),
+        **filled(n_keys + 1, n_ended=0),
+        per_second=np.zeros(n_keys + 1),
+        lost=np.zeros(n_keys + 1),
+        queue=np.zeros(1),
+        capacity=int(np.maximum(state.total_cpus, 1).sum()),
+        borders=np.array(borders),
+        eta=eta,
+        notes=np.array([0, 0, -1, 0]),
+    )
 
 
-def _of_layer(patterns: Patterns, name: str, how: How) -> pd.DataFrame:
+def _of_layer(patterns: Patterns, name: str, mode: str) -> pd.DataFrame:
     f = make_forecasts(patterns, name)
     again = patterns.bursts.again[f.layer]
     return pd.DataFrame(
@@ -102,7 +112,7 @@ def _of_layer(patterns: Patterns, name: str, how: How) -> pd.DataFrame:
             "issued": f.issued,
             "moment": f.expected,
             "tolerance": int(patterns.settings.tolerance[f.layer]),
-            "sure": confidence_of(patterns, f, how.mode),
+            "sure": confidence_of(patterns, f, mode),
             "came": np.where(f.came, again, FAR),
             "key": f.key,
             "burst": f.burst,

@@ -46,7 +46,7 @@ def entry(name: str) -> Entry:
     if name in POLICIES:
         return POLICIES[name]
     if name not in entries.offered(entries.POLICY_GROUP):
-        raise TableError(f"policy {name!r} is not known; {nearest(name, names())}")
+        raise TableError(f"policy {name!r} is not known; {REMOVED.get(name) or nearest(name, names())}")
     found = entries.load(entries.POLICY_GROUP, name, "policy")
     if not isinstance(found, Entry):
         (point, *_) = entries.offered(entries.POLICY_GROUP)[name]
@@ -200,7 +200,11 @@ def spec(policy: str, parameters: Mapping[str, Any] | None = None, folder: Path 
     model, legal = model_of(name, given), settable(name, given)
     if not given.keys() <= set(legal):
         model, legal = model_of(name, {**given, **ALL_OPTIONS}), settable(name, {**given, **ALL_OPTIONS})
-    instead = {key: REMOVED.get(f"{name}:{key}") or nearest(key, legal) for key in given if key not in legal}
+    instead = {
+        key: REMOVED.get(f"{name}:{key}") or REMOVED.get(key) or nearest(key, legal)
+        for key in given
+        if key not in legal
+    }
     lines = [f"no parameter {key!r}; {text}" for key, text in instead.items()]
     lines += [
         f"{key}: {value!r} was given; a value holds no comma"

@@ -65,24 +65,19 @@ def load(group: str, name: str, what: str) -> Any:
 
 REMOVED = {
     "as-logged": "its learned holds told 2 to 8 % of the waiting of later jobs; rules has what a fit keeps",
-    **dict.fromkeys(("conservative:quantile", "easy:quantile"), "estimates are means of the history; leave it out"),
+    "quantile": "estimates are means of the history; leave it out",
+    "owners": "say whose nodes are whose by the partitions of --site, as Slurm does",
     **dict.fromkeys(
-        [f"{policy}:owners" for policy in ("first-fit", "fcfs", "easy", "conservative")],
-        "say whose nodes are whose by the partitions of --site, as Slurm does",
+        ("slowdown", "exponent"), "no job is slowed; `procure topology worth` says from which cost isolation pays"
     ),
+    **dict.fromkeys(("learned:ahead", "learned:every"), "looking ahead made no wait shorter; leave it out"),
     "forecast:control": "exact and shuffled forecasts were controls of a measurement; leave it out",
     "forecast:tz": "days are counted from the first submission, within the tolerance; leave it out",
     "forecast:seed": "nothing is shuffled any more; leave it out",
-    "learned:ahead": "looking ahead made no wait shorter; leave it out",
-    **{
-        f"{policy}:{key}": "no job is slowed; `procure topology worth` says from which cost isolation pays"
-        for policy in ("any", "compact", "closest", "window", "easy", "fcfs", "conservative")
-        for key in ("slowdown", "exponent")
-    },
+    "tabu:seconds": "under a limit in seconds the schedule depends on the computer's speed; give rounds",
     "window:solve_time_per_job": "give the usual time of the solver as solve_time",
-    "learned:every": "looking ahead made no wait shorter; leave it out",
 }
-"""By ``POLICY:PARAMETER``."""
+"""What to do instead, by policy, by ``POLICY:PARAMETER``, or by a parameter that several policies had."""
 
 
 class Entry(NamedTuple):
@@ -103,56 +98,47 @@ class Entry(NamedTuple):
     preset: Mapping[str, Any] = MappingProxyType({})
 
 
-def _queue(kind: str, order: str, summary: str) -> Entry:
-    return Entry(f"procure.policies.scheduler:{kind}", summary, True, True, preset={"order": order})
-
-
-def _easy(summary: str, **preset: Any) -> Entry:
-    return Entry("procure.policies.easy:Easy", summary, True, True, preset=preset)
+def _ours(target: str, summary: str, *, compiled: bool = True, batched: bool = False, **preset: Any) -> Entry:
+    return Entry(f"procure.policies.{target}", summary, True, compiled, batched, preset)
 
 
 _AFTER = "the first in the order blocks the others"
+_SKIPPED = "jobs that do not fit are skipped"
 
 POLICIES: dict[str, Entry] = {
-    "fcfs": _queue("Strict", "fcfs", "first come, first served: no job overtakes another"),
-    "lcfs": _queue("Strict", "lcfs", f"last come, first served; {_AFTER}"),
-    "edf": _queue("Strict", "edf", f"earliest due date first; {_AFTER}; without due dates it is fcfs"),
-    "sjf": _queue("Skipping", "sjf", "shortest requested time first; jobs that do not fit are skipped"),
-    "smallest-first": _queue("Skipping", "smallest", "fewest CPUs first; jobs that do not fit are skipped"),
-    "largest-first": _queue("Skipping", "largest", "most CPUs first; jobs that do not fit are skipped"),
-    "first-fit": _queue("Skipping", "fcfs", "queue order; jobs that do not fit are skipped"),
-    "best-fit": Entry(
-        "procure.policies.best_fit:BestFit",
+    "fcfs": _ours("scheduler:Strict", "first come, first served: no job overtakes another", order="fcfs"),
+    "lcfs": _ours("scheduler:Strict", f"last come, first served; {_AFTER}", order="lcfs"),
+    "edf": _ours("scheduler:Strict", f"earliest due date first; {_AFTER}; without due dates it is fcfs", order="edf"),
+    "sjf": _ours("scheduler:Skipping", f"shortest requested time first; {_SKIPPED}", order="sjf"),
+    "smallest-first": _ours("scheduler:Skipping", f"fewest CPUs first; {_SKIPPED}", order="smallest"),
+    "largest-first": _ours("scheduler:Skipping", f"most CPUs first; {_SKIPPED}", order="largest"),
+    "first-fit": _ours("scheduler:Skipping", f"queue order; {_SKIPPED}", order="fcfs"),
+    "best-fit": _ours(
+        "best_fit:BestFit",
         "the job and nodes that leave the least of the resources that the job asks for",
-        True,
-        True,
         batched=True,
     ),
-    "best-fit-of-node": Entry(
-        "procure.policies.best_fit:BestFitOfNode", "the same, averaged over the resources that the node has", True, True
+    "best-fit-of-node": _ours("best_fit:BestFitOfNode", "the same, averaged over the resources that the node has"),
+    "easy": _ours("easy:Easy", "fcfs, and jobs that do not delay the first one's reservation overtake"),
+    "easy-sjf": _ours(
+        "easy:Easy", "easy, trying the shortest requested time first behind the reservation", order="sjf"
     ),
-    "easy": _easy("fcfs, and jobs that do not delay the first one's reservation overtake"),
-    "easy-sjf": _easy("easy, trying the shortest requested time first behind the reservation", order="sjf"),
-    "easy-by-time": _easy("easy, overtaking only by what ends strictly before the reservation", by_time_only=True),
-    "easy-last-two": _easy("easy, estimating a job by its user's last two run times", last_two=True),
-    "conservative": Entry(
-        "procure.policies.conservative:Conservative",
+    "easy-by-time": _ours(
+        "easy:Easy", "easy, overtaking only by what ends strictly before the reservation", by_time_only=True
+    ),
+    "easy-last-two": _ours("easy:Easy", "easy, estimating a job by its user's last two run times", last_two=True),
+    "conservative": _ours(
+        "conservative:Conservative",
         "every job is promised a start at submission; overtaking only where no promise suffers",
-        True,
-        True,
     ),
-    "earliest-gap": Entry(
-        "procure.policies.gaps:EarliestGap", "a plan of all jobs in queue order, each in its earliest gap", True, True
-    ),
-    "best-gap": Entry(
-        "procure.policies.gaps:BestGap", "a plan; a new job goes where expected slowdowns become least", True, True
-    ),
-    "tabu": Entry("procure.policies.gaps:TabuSearch", "best-gap, improved by tabu search over the plan's order", True),
-    "priority": _queue("Strict", "priority", f"age, fair share and size, weighted; {_AFTER}"),
-    "wfp3": _queue("Strict", "wfp3", f"largest (wait / run time)³ × CPUs first; {_AFTER}"),
-    "unicef": _queue("Strict", "unicef", f"largest wait / (log₂ CPUs × run time) first; {_AFTER}"),
-    "f1": _queue("Strict", "f1", f"lowest log₁₀(r) n + 870 log₁₀(s) first; {_AFTER}"),
-    "f2": _queue("Strict", "f2", f"lowest √r n + 25,600 log₁₀(s) first; {_AFTER}"),
-    "f3": _queue("Strict", "f3", f"lowest r n + 6,860,000 log₁₀(s) first; {_AFTER}"),
-    "f4": _queue("Strict", "f4", f"lowest r √n + 530,000 log₁₀(s) first; {_AFTER}"),
+    "earliest-gap": _ours("gaps:EarliestGap", "a plan of all jobs in queue order, each in its earliest gap"),
+    "best-gap": _ours("gaps:BestGap", "a plan; a new job goes where expected slowdowns become least"),
+    "tabu": _ours("gaps:TabuSearch", "best-gap, improved by tabu search over the plan's order", compiled=False),
+    "priority": _ours("scheduler:Strict", f"age, fair share and size, weighted; {_AFTER}", order="priority"),
+    "wfp3": _ours("scheduler:Strict", f"largest (wait / run time)³ × CPUs first; {_AFTER}", order="wfp3"),
+    "unicef": _ours("scheduler:Strict", f"largest wait / (log₂ CPUs × run time) first; {_AFTER}", order="unicef"),
+    "f1": _ours("scheduler:Strict", f"lowest log₁₀(r) n + 870 log₁₀(s) first; {_AFTER}", order="f1"),
+    "f2": _ours("scheduler:Strict", f"lowest √r n + 25,600 log₁₀(s) first; {_AFTER}", order="f2"),
+    "f3": _ours("scheduler:Strict", f"lowest r n + 6,860,000 log₁₀(s) first; {_AFTER}", order="f3"),
+    "f4": _ours("scheduler:Strict", f"lowest r √n + 530,000 log₁₀(s) first; {_AFTER}", order="f4"),
 }

@@ -7,22 +7,20 @@ Every change lays the plan anew, so a deep queue costs a lot.
 
 from __future__ import annotations
 
-import time
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from procure.policies.conservative import due, first_since
-from procure.policies.parameters import Natural, Parameters
+from procure.policies.parameters import Parameters
 from procure.policies.place import Nodes, make_fit, make_nodes
 from procure.policies.profile import Plan, begin_plan, drop_past_steps, earliest, make_plan, promise, withdraw
 from procure.settings import MOST_COUNTED
-from procure.simulator.arrays import filled
 from procure.simulator.drive import CompiledPolicy, Policy, answered, compiled
 from procure.simulator.kernel import inlined, insert, kernel, part, remove
 from procure.simulator.state import FAR, WAIT, State
-from procure.simulator.tasks import binds, n_answered, n_held, units_at, units_to
+from procure.simulator.tasks import binds
 
 
 class GapsOwn(NamedTuple):
@@ -32,51 +30,20 @@ class GapsOwn(NamedTuple):
     last places alone costs only these.
     """
 
-    notes: np.ndarray  # int64[7]
+    notes: np.ndarray  # int64[8]
     plan: Plan
     totals: np.ndarray  # float64[n_jobs + 1], expected bounded slowdowns of the first jobs of the plan
-    starts: np.ndarray  # int64[n_jobs], s, the gap of each job as it was planned last
-    slowdowns: np.ndarray  # float64[n_jobs], its expected bounded slowdown there
-    kept: np.ndarray  # int64[n_jobs], room for an order
     recent: np.ndarray  # int64[10], the jobs that were moved last
     place: Nodes
 
 
-N_KEPT, N_SEEN, CHANGES, DRAWN, MOMENT, N_SEEN_ENDED, DUE = range(7)
+N_KEPT, N_SEEN, CHANGES, DRAWN, MOMENT, N_SEEN_ENDED, DUE, N_LAID = range(8)
 """What the notes hold: the plan's length, the jobs submitted and the changes that it knows, how many searches
-there were, how far it has followed those that ended, and which job was answered last."""
+there were, how far it has followed those that ended, which job was answered last, and how many jobs are laid out."""
 POSITIONS = 20
 """Places from the plan's end that a new job, or one that is moved, is tried at."""
 FLOOR = 10.0
 """Seconds, as in the bounded slowdown."""
-
-
-@part
-def _find(state, own, job):
-    """Return a job's earliest gap, s; on nodes, those stand in ``chosen`` then."""
-    return earliest(state, own.plan, job, 2 * FAR, 2 * FAR)
-
-
-@part
-def _hold(state, own, job, start):
-    """Plan a job at the gap that `_find` found; returns its expected bounded slowdown."""
-    promise(state, own.plan, job, start)
-    own.starts[job] = start
-    own.slowdowns[job] = _slowdown(state, own.plan, job)
-    return own.slowdowns[job]
-
-
-@part
-def _stands(state, own, job, start):
-    """Say whether the gap that `_find` found is where the job was planned last."""
-    plan, tasks, same, first = own.plan, state.tasks, own.starts[job] == start, state.node_first[job]
-    n = n_answered(state, tasks, job)
-    if state.pool or n != n_held(state, tasks, job):
-        return same and state.pool
-    for i in range(n):
-        node = state.chosen[i]
-        same = same and plan.nodes[first + i] == node and units_at(tasks, first + i) == units_to(tasks, node)
-    return same
 
 
 @part
@@ -86,80 +53,49 @@ def _slowdown(state, plan, job):
 
 
 @part
-def _lay(state, own, first, n):
-    """Plan the jobs of the order from a place on."""
-    for i in range(first, n):
-        job = own.plan.jobs[i]
-        own.totals[i + 1] = own.totals[i] + _hold(state, own, job, _find(state, own, job))
+def _lay_out(state, own, n, least):
+    """Let the first ``n`` jobs of the order be laid out, or fewer if their slowdowns reach ``least`` before."""
+    notes, order, totals = own.notes, own.plan.jobs, own.totals
+    while notes[N_LAID] > n:
+        notes[N_LAID] -= 1
+        withdraw(state, own.plan, order[notes[N_LAID]])
+    while notes[N_LAID] < n and totals[notes[N_LAID]] < least:
+        i = notes[N_LAID]
+        promise(state, own.plan, order[i], earliest(state, own.plan, order[i], 2 * FAR, 2 * FAR))
+        totals[i + 1] = totals[i] + _slowdown(state, own.plan, order[i])
+        notes[N_LAID] += 1
 
 
 @part
-def _unlay(state, own, first, n):
-    """Take back the plans of the jobs of the order from a place on."""
-    for i in range(first, n):
-        withdraw(state, own.plan, own.plan.jobs[i])
+def _insert(state, own, job, n, place, least):
+    """Put a job at a place of an order of ``n`` and lay that out up to ``least``; returns the slowdowns."""
+    _lay_out(state, own, min(place, own.notes[N_LAID]), np.inf)
+    insert(own.plan.jobs, n, place, job)
+    _lay_out(state, own, n + 1, least)
+    return own.totals[own.notes[N_LAID]]
 
 
 @part
-def _try(state, own, job, place, n, reached, least):
-    """Find the plan's expected slowdowns with a job at a place.
-
-    What stands before the place is laid out, and so it is afterwards. If the job and the one behind it get
-    the gaps that they had when it was tried one place farther back, so does everyone behind them.
-    Returns the slowdowns, at least ``least`` once they reach that, and up to where in the order they were
-    added up; ``reached`` is that place of the trial one place farther back, −1 if there was none.
-    """
-    order, total = own.plan.jobs, own.totals[place]
-    start = _find(state, own, job)
-    same = reached >= 0 and _stands(state, own, job, start)
-    total += _hold(state, own, job, start)
-    end = place
-    while end < n and total < least:
-        start = _find(state, own, order[end])
-        same = same and _stands(state, own, order[end], start)
-        total += _hold(state, own, order[end], start)
-        end += 1
-        if same:
-            break
-    _unlay(state, own, place, end)
-    withdraw(state, own.plan, job)
-    if not same or end == place:
-        return total, end
-    for i in range(end, reached):
-        total += own.slowdowns[order[i]]
-    return (total if reached == n else max(total, least)), reached
+def _take_out(state, own, n, place):
+    """Take the job at a place from an order of ``n``; those before it stay laid out."""
+    _lay_out(state, own, min(place, own.notes[N_LAID]), np.inf)
+    remove(own.plan.jobs, n, place)
 
 
 @part
 def _best_place(state, own, job, n, least, but):
     """Return where among the last places of the order a job makes the expected slowdowns least; ties go to the back.
 
-    −1 if nowhere below ``least``; the place ``but`` is not tried. What stands before the first place that
-    is tried is laid out then.
+    −1 if nowhere below ``least``; the place ``but`` is not tried.
     """
-    place, reached = -1, -1
-    for tried in range(n, _first_tried(n) - 1, -1):
-        if tried < n:
-            withdraw(state, own.plan, own.plan.jobs[tried])
-        if tried == but:
-            reached = -1
-            continue
-        total, reached = _try(state, own, job, tried, n, reached, least)
-        if total < least:
-            place, least = tried, total
-    return place
-
-
-@part
-def _first_tried(n):
-    return max(0, n - POSITIONS + 1)
-
-
-@part
-def _insert(state, own, job, n, place, laid):
-    """Put a job at a place of the order, whose first ``laid`` jobs are laid out, and lay out all."""
-    insert(own.plan.jobs, n, place, job)
-    _lay(state, own, laid, n + 1)
+    best = -1
+    for place in range(n, max(0, n - POSITIONS + 1) - 1, -1):
+        if place != but:
+            total = _insert(state, own, job, n, place, least)
+            if total < least:
+                best, least = place, total
+            _take_out(state, own, n + 1, place)
+    return best
 
 
 @part
@@ -216,13 +152,11 @@ def follow_plan(state, own, best):
         drop_past_steps(own.plan.profile, state.now[0])
     elif not foreseen:
         begin_plan(state, own.plan)
-        _lay(state, own, 0, n)
+    notes[N_LAID] = n if foreseen else 0
+    _lay_out(state, own, n, np.inf)
     job = first_since(state, notes[N_SEEN])
     while job != n_jobs:
-        place, laid = n, n
-        if best:
-            place, laid = _best_place(state, own, job, n, np.inf, -1), _first_tried(n)
-        _insert(state, own, job, n, place, laid)
+        _insert(state, own, job, n, _best_place(state, own, job, n, np.inf, -1) if best else n, np.inf)
         n += 1
         job = state.next_waiting[job]
     notes[N_KEPT], notes[N_SEEN] = n, state.n_submitted[0]
@@ -270,16 +204,10 @@ def search(state, own, places):
             recent[i] = recent[i - 1]
         recent[0] = job
         least = own.totals[n]
-        for i in range(n):
-            own.kept[i] = order[i]
-        _unlay(state, own, place, n)
-        remove(order, n, place)
-        _lay(state, own, place, n - 1)
+        _take_out(state, own, n, place)
+        _lay_out(state, own, n - 1, np.inf)
         better = _best_place(state, own, job, n - 1, least, place)
-        if better >= 0:
-            _insert(state, own, job, n - 1, better, _first_tried(n - 1))
-        else:
-            _put_back(state, own, place, n)
+        _insert(state, own, job, n - 1, better if better >= 0 else place, np.inf)
 
 
 @part
@@ -290,57 +218,27 @@ def _is_among(recent, n, job):
     return False
 
 
-@part
-def _put_back(state, own, place, n):
-    """Make the kept order, which differs from a place on, the plan again after `_best_place`."""
-    laid = _first_tried(n - 1)
-    _unlay(state, own, place, laid)
-    for i in range(place, n):
-        own.plan.jobs[i] = own.kept[i]
-    _lay(state, own, min(place, laid), n)
+def tabu_search(state, own, rounds):
+    """Best gap, then move random jobs to better places for ``rounds`` rounds.
 
-
-def tabu_search(state, own, rounds, seconds):
-    """Best gap, then move random jobs to better places for ``rounds`` rounds or ``seconds`` a moment.
-
-    A job that was just moved is not moved again for min(10, half of the plan) rounds. A limit in
-    seconds makes the schedule depend on the speed of the computer; in rounds it does not.
+    A job that was just moved is not moved again for min(10, half of the plan) rounds.
     """
     if state.n_waiting[0] == 0:
         return WAIT
     if follow_plan(state, own, True) and state.n_waiting[0] > 1:
-        _search(state, own, rounds, seconds)
+        own.notes[DRAWN] += 1
+        own.recent[:] = -1
+        rng = np.random.default_rng(int(own.notes[DRAWN]))
+        search(state, own, rng.integers(int(own.notes[N_KEPT]), size=rounds))
     return _answer(state, own)
-
-
-def _search(state, own, rounds: int, seconds: float) -> None:
-    began = time.perf_counter()
-    own.notes[DRAWN] += 1
-    own.recent[:] = -1
-    rng = np.random.default_rng(int(own.notes[DRAWN]))
-    places = rng.integers(int(own.notes[N_KEPT]), size=rounds)
-    if not seconds:
-        search(state, own, places)
-        return
-    for k in range(rounds):
-        if time.perf_counter() - began > seconds:
-            break
-        search(state, own, places[k : k + 1])
 
 
 def _own(state: State) -> GapsOwn:
     n_jobs = len(state.submit)
-    notes = np.zeros(7, np.int64)
+    notes = np.zeros(8, np.int64)
     notes[DUE], notes[CHANGES] = WAIT, -FAR
-    return GapsOwn(
-        notes=notes,
-        plan=make_plan(state),
-        totals=np.zeros(n_jobs + 1),
-        slowdowns=np.zeros(n_jobs),
-        **filled(n_jobs, starts=-1, kept=0),
-        **filled(10, recent=-1),
-        place=make_nodes(state, make_fit(state, "first")),
-    )
+    place = make_nodes(state, make_fit(state, "first"))
+    return GapsOwn(notes, make_plan(state), np.zeros(n_jobs + 1), np.full(10, -1, np.int64), place)
 
 
 class EarliestGap(Parameters):
@@ -367,10 +265,8 @@ class TabuSearch(Parameters):
     rule: ClassVar = tabu_search
 
     rounds: int = Field(50, ge=0, le=MOST_COUNTED, description="moves that are tried per moment")
-    seconds: Natural = Field(0.0, description="limit of the search per moment, s; 0 = none")
 
     def make(self, state: State) -> Policy:
         """Make the policy of one run."""
         own = _own(state)
-
-        return lambda state: answered(state, tabu_search(state, own, self.rounds, self.seconds))
+        return lambda state: answered(state, tabu_search(state, own, self.rounds))

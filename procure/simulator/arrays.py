@@ -243,7 +243,7 @@ def gpu_type_bits(*columns: pd.Series) -> dict[str, int]:
     return {name: 1 << bit for bit, name in enumerate(names)}
 
 
-def filled(length: int, **values: int) -> dict[str, Any]:
+def filled(length: int, /, **values: int) -> dict[str, Any]:
     """Return by name int64 arrays of one length, each of one value."""
     # Of zeros that are never touched the system provides no room.
     return {name: np.full(length, one, np.int64) if one else np.zeros(length, np.int64) for name, one in values.items()}

@@ -36,11 +36,14 @@ class Fabric(NamedTuple):
     spines: np.ndarray  # int64[pods * uplinks], mask of the free uplinks
 
 
-class Holders(NamedTuple):
-    """Which job holds a link, −1 where none does."""
+class Links(NamedTuple):
+    """Which links each job was granted: entries ``first[job]`` to ``last[job]``; they stay when the job has ended."""
 
-    uplinks: np.ndarray  # int64[n_leaves, uplinks]
-    spines: np.ndarray  # int64[pods * uplinks, spines]
+    first: np.ndarray  # int64[n_jobs]
+    last: np.ndarray  # int64[n_jobs]
+    switch: np.ndarray  # int64[...], a leaf, or n_leaves + second-level switch
+    mask: np.ndarray  # int64[...]
+    n: np.ndarray  # int64[1], entries
 
 
 class Grant(NamedTuple):
@@ -64,12 +67,10 @@ def empty_fabric(shape: Shape) -> Fabric:
     )
 
 
-def no_holders(shape: Shape) -> Holders:
-    """Return a tree of which nobody holds a link."""
-    return Holders(
-        np.full((shape.pods * shape.leaves, shape.uplinks), -1, np.int64),
-        np.full((shape.pods * shape.uplinks, shape.spines), -1, np.int64),
-    )
+def make_links(n_jobs: int, n_entries: int) -> Links:
+    """Return room for the links of so many jobs; what is never touched of it the system does not provide."""
+    jobs, entries = (np.zeros(n_jobs, np.int64) for _ in range(2)), (np.empty(n_entries, np.int64) for _ in range(2))
+    return Links(*jobs, *entries, np.zeros(1, np.int64))  # type: ignore[call-arg]
 
 
 def empty_grant(shape: Shape) -> Grant:
@@ -148,7 +149,7 @@ def copy(source, target):
         target[i] = source[i]
 
 
-@inner
+@njit(cache=True, nogil=True)
 def block(shape, fabric, grant, nodes_too):
     """Take what an answer names and is free, whoever it is for; its nodes only with ``nodes_too``."""
     if nodes_too:
@@ -166,67 +167,47 @@ def block(shape, fabric, grant, nodes_too):
 
 
 @njit(cache=True, nogil=True)
-def take(shape, fabric, holders, grant, job):
-    """Give a job what an answer names, all of which must be free."""
-    block(shape, fabric, grant, True)
-    _hold(holders.uplinks, grant.uplinks, job)
-    _hold(holders.spines, grant.spines, job)
+def note_links(shape, links, grant, job):
+    """Keep which links an answer gives a job; one on a single leaf has none."""
+    links.first[job] = links.n[0]
+    if grant.nodes[0] // shape.nodes != grant.nodes[grant.n[0] - 1] // shape.nodes:
+        _note_masks(links, grant.uplinks, 0)
+        _note_masks(links, grant.spines, grant.uplinks.size)
+    links.last[job] = links.n[0]
 
 
 @inner
-def _hold(holders, masks, job):
+def _note_masks(links, masks, offset):
     for switch in range(masks.size):
         if masks[switch]:
-            for i in range(holders.shape[1]):
-                if masks[switch] >> i & 1:
-                    holders[switch, i] = job
+            links.switch[links.n[0]], links.mask[links.n[0]] = offset + switch, masks[switch]
+            links.n[0] += 1
 
 
 @njit(cache=True, nogil=True)
-def give_back(shape, fabric, holders, places, job, forget):
-    """Free a job's nodes (``places``, ascending) and links in ``fabric``; with ``forget``, in ``holders`` too.
-
-    Without, ``holders`` stays as it is: so the future is looked at on a copy of what is free. A job on one leaf holds
-    no link, one in one pod no spine.
-    """
-    last_leaf = last_pod = -1
-    one_leaf = places[0] // shape.nodes == places[-1] // shape.nodes
-    one_pod = places[0] // (shape.nodes * shape.leaves) == places[-1] // (shape.nodes * shape.leaves)
+def give_back(shape, fabric, links, places, job):
+    """Free a job's nodes, which are at ``places``, and its links."""
     for k in range(places.size):
-        place = places[k]
-        fabric.idle[place] = 1
-        leaf = place // shape.nodes
-        pod = leaf // shape.leaves
+        leaf = places[k] // shape.nodes
+        fabric.idle[places[k]] = 1
         fabric.leaf_idle[leaf] += 1
-        fabric.pod_idle[pod] += 1
-        if leaf != last_leaf and not one_leaf:
-            last_leaf = leaf
-            fabric.uplinks[leaf] |= _freed(holders.uplinks, leaf, job, forget)
-        if pod != last_pod and not one_pod:
-            last_pod = pod
-            for switch in range(pod * shape.uplinks, (pod + 1) * shape.uplinks):
-                fabric.spines[switch] |= _freed(holders.spines, switch, job, forget)
-
-
-@inner
-def _freed(holders, switch, job, forget):
-    """Return the mask of the links of one switch that a job holds."""
-    mask = 0
-    for i in range(holders.shape[1]):
-        if holders[switch, i] == job:
-            mask |= 1 << i
-            if forget:
-                holders[switch, i] = -1
-    return mask
+        fabric.pod_idle[leaf // shape.leaves] += 1
+    for i in range(links.first[job], links.last[job]):
+        switch = links.switch[i]
+        if switch < fabric.uplinks.size:
+            fabric.uplinks[switch] |= links.mask[i]
+        else:
+            fabric.spines[switch - fabric.uplinks.size] |= links.mask[i]
 
 
 class Search(NamedTuple):
     """Room for the backtracking search, and its bound."""
 
     candidates: np.ndarray  # int64[max(leaves, pods)], switches that may be chosen
-    stack: np.ndarray  # int64[max(leaves, pods) + 1], positions in candidates that are chosen
-    common: np.ndarray  # int64[leaves + 1], uplinks that all chosen leaves have free
-    spines: np.ndarray  # int64[pods + 1, uplinks], spine links that all chosen pods have free
+    keys: np.ndarray  # int64[max(leaves, pods)], by which they stand in order
+    stack: np.ndarray  # int64[max(leaves, pods)], positions in candidates that are chosen
+    common: np.ndarray  # int64[max(leaves, pods) + 1, uplinks], masks of the links that so many chosen have free
+    place: np.ndarray  # int64[2], how many are chosen, and the position that is tried next
     whole: np.ndarray  # int64[pods], leaves of which everything is free
     bound: int  # switches that one call may try
     tried: np.ndarray  # int64[1], switches that this call has tried
@@ -235,15 +216,8 @@ class Search(NamedTuple):
 def make_search(shape: Shape, bound: int) -> Search:
     """Lay out the room for a search that tries at most ``bound`` switches a call."""
     most = max(shape.leaves, shape.pods)
-    return Search(
-        np.zeros(most, np.int64),
-        np.zeros(most + 1, np.int64),
-        np.zeros(shape.leaves + 1, np.int64),
-        np.zeros((shape.pods + 1, shape.uplinks), np.int64),
-        np.zeros(shape.pods, np.int64),
-        bound,
-        np.zeros(1, np.int64),
-    )
+    rows, common = np.zeros((3, most), np.int64), np.zeros((most + 1, shape.uplinks), np.int64)
+    return Search(*rows, common, np.zeros(2, np.int64), np.zeros(shape.pods, np.int64), bound, np.zeros(1, np.int64))
 
 
 @inner

@@ -83,58 +83,101 @@ def _next_pod(idle, n, last):
 
 
 @inner
-def _leaves_of_pod(shape, fabric, search, pod, split, grant):
-    """Find leaves with enough idle nodes and common uplinks, and one for the rest."""
-    width = share(split.per_leaf, shape.uplinks, shape.nodes)
-    n_candidates = _candidate_leaves(shape, fabric, search, pod, split.per_leaf, width)
-    if n_candidates < split.n or not _enough_common(shape, fabric, search, n_candidates, split.n, width):
-        return False
-    candidates, stack, common = search.candidates, search.stack, search.common
-    common[0] = (1 << shape.uplinks) - 1
-    depth = at = 0
-    while True:
-        if depth == split.n:
-            last = _leaf_for_rest(shape, fabric, search, pod, split)
-            if last != -1:
-                _grant_leaves(shape, fabric, search, split, last, grant)
-                return True
-        elif n_candidates - at >= split.n - depth:
-            leaf = candidates[at]
-            left = common[depth] & fabric.uplinks[leaf]
-            search.tried[0] += 1
-            if search.tried[0] >= search.bound:
-                return False
-            if popcount(left) >= width and not _tried_alike(fabric, search, depth, at):
-                stack[depth] = at
-                depth += 1
-                common[depth] = left
-            at += 1
-            continue
-        if depth == 0:
-            return False
-        depth -= 1
-        at = stack[depth] + 1
+def _begin(search, n_masks, mask):
+    """Begin a search with nothing chosen, of switches with so many kinds of links."""
+    search.place[0] = search.place[1] = 0
+    for i in range(n_masks):
+        search.common[0, i] = mask
 
 
 @inner
-def _candidate_leaves(shape, fabric, search, pod, per_leaf, width):
-    """List the leaves with enough idle nodes and uplinks, those with the fewest free uplinks, then nodes, first."""
-    n = 0
-    for leaf in range(pod * shape.leaves, (pod + 1) * shape.leaves):
+def _add_candidate(search, n, switch, key):
+    """Put a switch among ``n`` candidates, the lowest key first; ties stay in order. Returns how many there are."""
+    i = n
+    while i > 0 and search.keys[i - 1] > key:
+        search.candidates[i], search.keys[i] = search.candidates[i - 1], search.keys[i - 1]
+        i -= 1
+    search.candidates[i], search.keys[i] = switch, key
+    return n + 1
+
+
+@inner
+def _next_choice(search, masks, n_masks, n_candidates, n, width, alike):
+    """Go on to the next ``n`` candidates that have ``width`` free links of each kind in common; False if none is left.
+
+    Switch s has the free links ``masks[s * n_masks:(s + 1) * n_masks]``; with ``alike``, equal ones may be exchanged.
+    """
+    depth, at = search.place[0], search.place[1]
+    if depth == n:
+        depth -= 1
+        at = search.stack[depth] + 1
+    while depth < n:
+        if n_candidates - at >= n - depth:
+            search.tried[0] += 1
+            if search.tried[0] >= search.bound:
+                return False
+            narrows = _narrow(search, masks, n_masks, depth, at, width)
+            if narrows and not (alike and _tried_alike(search, masks, depth, at)):
+                search.stack[depth] = at
+                depth += 1
+            at += 1
+        elif depth == 0:
+            return False
+        else:
+            depth -= 1
+            at = search.stack[depth] + 1
+    search.place[0], search.place[1] = depth, at
+    return True
+
+
+@inner
+def _narrow(search, masks, n_masks, depth, at, width):
+    """Intersect the common links with a candidate's; says whether ``width`` of each kind are left."""
+    first = search.candidates[at] * n_masks
+    for i in range(n_masks):
+        left = search.common[depth, i] & masks[first + i]
+        if popcount(left) < width:
+            return False
+        search.common[depth + 1, i] = left
+    return True
+
+
+@inner
+def _tried_alike(search, masks, depth, at):
+    """Say whether a switch with the same free links has failed in this place: exchanging them changes nothing."""
+    alike = False
+    for i in range(search.stack[depth - 1] + 1 if depth > 0 else 0, at):
+        alike |= masks[search.candidates[i]] == masks[search.candidates[at]]
+    return alike
+
+
+@inner
+def _is_chosen(search, n, switch):
+    chosen = False
+    for depth in range(n):
+        chosen |= search.candidates[search.stack[depth]] == switch
+    return chosen
+
+
+@inner
+def _leaves_of_pod(shape, fabric, search, pod, split, grant):
+    """Find leaves with enough idle nodes and common uplinks, and one for the rest."""
+    width = share(split.per_leaf, shape.uplinks, shape.nodes)
+    n_candidates = 0
+    for leaf in range(pod * shape.leaves, (pod + 1) * shape.leaves):  # the fewest free uplinks, then nodes, first
         free = popcount(fabric.uplinks[leaf])
-        if fabric.leaf_idle[leaf] < per_leaf or free < width:
-            continue
-        i = n
-        while i > 0:
-            other = search.candidates[i - 1]
-            others = popcount(fabric.uplinks[other])
-            if others < free or (others == free and fabric.leaf_idle[other] <= fabric.leaf_idle[leaf]):
-                break
-            search.candidates[i] = other
-            i -= 1
-        search.candidates[i] = leaf
-        n += 1
-    return n
+        if fabric.leaf_idle[leaf] >= split.per_leaf and free >= width:
+            key = free * (shape.nodes + 1) + fabric.leaf_idle[leaf]
+            n_candidates = _add_candidate(search, n_candidates, leaf, key)
+    if n_candidates < split.n or not _enough_common(shape, fabric, search, n_candidates, split.n, width):
+        return False
+    _begin(search, 1, (1 << shape.uplinks) - 1)
+    while _next_choice(search, fabric.uplinks, 1, n_candidates, split.n, width, True):
+        last = _leaf_for_rest(shape, fabric, search, pod, split)
+        if last != -1:
+            _grant_leaves(shape, fabric, search, split, last, grant)
+            return True
+    return False
 
 
 @inner
@@ -150,16 +193,6 @@ def _enough_common(shape, fabric, search, n_candidates, n_leaves, width):
 
 
 @inner
-def _tried_alike(fabric, search, depth, at):
-    """Say whether a leaf with the same free uplinks has failed in this place: exchanging them changes nothing."""
-    first = search.stack[depth - 1] + 1 if depth > 0 else 0
-    alike = False
-    for i in range(first, at):
-        alike |= fabric.uplinks[search.candidates[i]] == fabric.uplinks[search.candidates[at]]
-    return alike
-
-
-@inner
 def _leaf_for_rest(shape, fabric, search, pod, split):
     """Return the leaf with the fewest idle nodes that holds the rest; −2 if there is none to place, −1 if no leaf."""
     if split.rest == 0:
@@ -167,21 +200,18 @@ def _leaf_for_rest(shape, fabric, search, pod, split):
     width = share(split.rest, shape.uplinks, shape.nodes)
     best = -1
     for leaf in range(pod * shape.leaves, (pod + 1) * shape.leaves):
-        if fabric.leaf_idle[leaf] < split.rest or popcount(search.common[split.n] & fabric.uplinks[leaf]) < width:
+        if fabric.leaf_idle[leaf] < split.rest or popcount(search.common[split.n, 0] & fabric.uplinks[leaf]) < width:
             continue
         if best >= 0 and fabric.leaf_idle[leaf] >= fabric.leaf_idle[best]:
             continue
-        chosen = False
-        for depth in range(split.n):
-            chosen |= search.candidates[search.stack[depth]] == leaf
-        if not chosen:
+        if not _is_chosen(search, split.n, leaf):
             best = leaf
     return best
 
 
 @inner
 def _grant_leaves(shape, fabric, search, split, last, grant):
-    common = search.common[split.n]
+    common = search.common[split.n, 0]
     part = 0
     if last >= 0:
         part = lowest(common & fabric.uplinks[last], share(split.rest, shape.uplinks, shape.nodes))
@@ -229,52 +259,19 @@ def _is_whole(shape, fabric, leaf):
 
 @inner
 def _pods(shape, fabric, search, split, grant):
-    """Find pods with enough whole leaves and common spines, and one for the rest."""
-    width = share(split.per_pod, shape.spines, shape.leaves)
-    candidates, stack = search.candidates, search.stack
+    """Find pods with enough whole leaves, the fewest first, and common spines, and one for the rest."""
     n_candidates = 0
     for pod in range(shape.pods):
-        if search.whole[pod] < split.per_pod:
-            continue
-        i = n_candidates
-        while i > 0 and search.whole[candidates[i - 1]] > search.whole[pod]:
-            candidates[i] = candidates[i - 1]
-            i -= 1
-        candidates[i] = pod
-        n_candidates += 1
-    for i in range(shape.uplinks):
-        search.spines[0, i] = (1 << shape.spines) - 1
-    depth = at = 0
-    while True:
-        if depth == split.n:
-            last = _pod_for_rest(shape, fabric, search, split)
-            if last != -1:
-                _grant_pods(shape, fabric, search, split, last, grant)
-                return True
-        elif n_candidates - at >= split.n - depth:
-            search.tried[0] += 1
-            if search.tried[0] >= search.bound:
-                return False
-            if _narrow(shape, fabric, search, depth, candidates[at], width):
-                stack[depth] = at
-                depth += 1
-            at += 1
-            continue
-        if depth == 0:
-            return False
-        depth -= 1
-        at = stack[depth] + 1
-
-
-@inner
-def _narrow(shape, fabric, search, depth, pod, width):
-    """Intersect the common spine links with a pod's; says whether each switch keeps ``width``."""
-    for i in range(shape.uplinks):
-        left = search.spines[depth, i] & fabric.spines[pod * shape.uplinks + i]
-        if popcount(left) < width:
-            return False
-        search.spines[depth + 1, i] = left
-    return True
+        if search.whole[pod] >= split.per_pod:
+            n_candidates = _add_candidate(search, n_candidates, pod, search.whole[pod])
+    width = share(split.per_pod, shape.spines, shape.leaves)
+    _begin(search, shape.uplinks, (1 << shape.spines) - 1)
+    while _next_choice(search, fabric.spines, shape.uplinks, n_candidates, split.n, width, False):
+        last = _pod_for_rest(shape, fabric, search, split)
+        if last != -1:
+            _grant_pods(shape, fabric, search, split, last, grant)
+            return True
+    return False
 
 
 @inner
@@ -290,10 +287,9 @@ def _pod_for_rest(shape, fabric, search, split):
         return -2
     best = -1
     for pod in range(shape.pods):
-        chosen = False
-        for depth in range(split.n):
-            chosen |= search.candidates[search.stack[depth]] == pod
-        if chosen or search.whole[pod] < split.more or fabric.pod_idle[pod] < split.more * shape.nodes + split.rest:
+        if _is_chosen(search, split.n, pod) or search.whole[pod] < split.more:
+            continue
+        if fabric.pod_idle[pod] < split.more * shape.nodes + split.rest:
             continue
         if best >= 0 and fabric.pod_idle[pod] >= fabric.pod_idle[best]:
             continue
@@ -311,7 +307,7 @@ def _leaf_of_further_pod(shape, fabric, search, pod, split):
     links, links_with_rest = _further_links(shape, split)
     able = 0  # second-level switches that can also carry the leaf of the rest
     for i in range(shape.uplinks):
-        free = popcount(search.spines[split.n, i] & fabric.spines[pod * shape.uplinks + i])
+        free = popcount(search.common[split.n, i] & fabric.spines[pod * shape.uplinks + i])
         if free < links:
             return -1
         if free >= links_with_rest:
@@ -345,13 +341,13 @@ def _grant_pods(shape, fabric, search, split, last, grant):
     if last >= 0 and split.rest > 0:
         able = 0
         for i in range(shape.uplinks):
-            free = popcount(search.spines[split.n, i] & fabric.spines[last * shape.uplinks + i])
+            free = popcount(search.common[split.n, i] & fabric.spines[last * shape.uplinks + i])
             able |= (free >= links_with_rest) << i
         part = lowest(fabric.uplinks[leaf] & able, share(split.rest, shape.uplinks, shape.nodes))
         add_nodes(shape, fabric, grant, leaf, split.rest)
         grant.uplinks[leaf] = part
     for i in range(shape.uplinks):
-        common = search.spines[split.n, i]
+        common = search.common[split.n, i]
         held = 0
         if last >= 0:
             switch = last * shape.uplinks + i

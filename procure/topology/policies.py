@@ -26,7 +26,7 @@ from procure.simulator.tasks import enough
 from procure.topology.fabric import (
     Fabric,
     Grant,
-    Holders,
+    Links,
     Search,
     allocate_compact,
     allocate_tiers,
@@ -38,25 +38,16 @@ from procure.topology.fabric import (
     empty_grant,
     give_back,
     in_order,
+    make_links,
     make_search,
-    no_holders,
-    take,
+    note_links,
 )
 from procure.topology.fat_tree import FatTree, Shape, links_of_leaves
 from procure.topology.isolated import allocate_isolated
 
-MOMENT, SEEN, CHANGES, GRANTED, GRANTED_IN, N_LOGGED = range(6)
-"""What the notes hold: how far ends are dealt with, the changes that are known, what the grant is for (a number of
-nodes, 0 = nothing, and what it may take), and the links that were logged."""
-
-
-class Log(NamedTuple):
-    """Which links each job was granted: ``first[job]`` to ``last[job]`` of the other two."""
-
-    first: np.ndarray  # int64[n_jobs]
-    last: np.ndarray  # int64[n_jobs]
-    switch: np.ndarray  # int64[...], a leaf, or n_leaves + second-level switch
-    mask: np.ndarray  # int64[...]
+MOMENT, SEEN, CHANGES, GRANTED, GRANTED_IN = range(5)
+"""What the notes hold: how far ends are dealt with, the changes that are known, and what the grant is for (a number of
+nodes, 0 = nothing, and what it may take)."""
 
 
 class OwnLinks(NamedTuple):
@@ -70,15 +61,14 @@ class OwnLinks(NamedTuple):
     beside: Fabric  # now, without the reserved links
     behind: Fabric  # now, without what is reserved
     ahead: Fabric  # room: when running jobs have ended
-    holders: Holders
+    links: Links
     grant: Grant
     reserved: Grant
     search: Search
     places: np.ndarray  # int64[sum of n_nodes], each job's places, ascending, as `State.node_list` has rows
     failed: np.ndarray  # int64[3, n_nodes + 1], the epoch in which a size last failed in `FREE`, `IN_TIME`, `BESIDE`
     epoch: np.ndarray  # int64[3], one more whenever such a size might do again
-    notes: np.ndarray  # int64[6]
-    log: Log
+    notes: np.ndarray  # int64[5]
 
     def follow(self, state):
         """Give back what jobs held that ended since the last call; after others' changes all sizes may fit again."""
@@ -88,7 +78,7 @@ class OwnLinks(NamedTuple):
         for i in range(notes[SEEN], state.n_ended[0]):
             job = state.ended[i]
             places = self.places[state.node_first[job] : state.node_first[job + 1]]
-            give_back(self.shape, self.free, self.holders, places, job, True)
+            give_back(self.shape, self.free, self.links, places, job)
         notes[SEEN] = state.n_ended[0]
         if notes[CHANGES] != state.n_changes[0]:
             notes[CHANGES] = state.n_changes[0]
@@ -117,7 +107,7 @@ class OwnLinks(NamedTuple):
             while i < state.n_running[0] and state.expected_end[state.running[i]] == moment:
                 other = state.running[i]
                 places = self.places[state.node_first[other] : state.node_first[other + 1]]
-                give_back(self.shape, self.ahead, self.holders, places, other, False)
+                give_back(self.shape, self.ahead, self.links, places, other)
                 n_idle += places.size
                 i += 1
             if n_idle >= wanted and allocate(self, self.ahead, wanted, self.reserved):
@@ -142,12 +132,12 @@ class OwnLinks(NamedTuple):
     def started(self, state, job):
         """Take what ``grant`` holds for a job that starts."""
         first = state.node_first[job]
-        take(self.shape, self.free, self.holders, self.grant, job)
+        block(self.shape, self.free, self.grant, True)
         block(self.shape, self.behind, self.grant, True)
         block(self.shape, self.beside, self.grant, True)
         for i in range(state.n_nodes[job]):
             self.places[first + i] = self.grant.nodes[i]
-        _note_links(self, job)
+        note_links(self.shape, self.links, self.grant, job)
         self.notes[GRANTED] = 0
         self.notes[CHANGES] = state.n_changes[0] + 1
 
@@ -156,15 +146,15 @@ def make_own_links(
     state: State, tree: FatTree, *, tiers: bool, bound: int = 1, hold_reserved_links: bool = False
 ) -> OwnLinks:
     """Lay out an empty tree for a run."""
-    shape, n_jobs = tree.shape, state.submit.size
-    notes = np.zeros(6, np.int64)
+    shape = tree.shape
+    notes = np.zeros(5, np.int64)
     notes[MOMENT] = notes[CHANGES] = -1
-    # Room for every grant; what a small job leaves unused is never touched, so the system does not provide it.
+    # Room for the links of every grant.
     widest = np.minimum(state.n_nodes, shape.pods * shape.leaves)
     n_pods = state.n_nodes // shape.nodes + 1 if tree.is_even else state.n_nodes  # a pod may have one node only
     over_pods = np.minimum(shape.pods, n_pods) * shape.uplinks
     over_pods[state.n_nodes <= shape.nodes] = 0
-    n_log = int((widest + over_pods)[state.n_nodes > 1].sum())
+    n_links = int((widest + over_pods)[state.n_nodes > 1].sum())
     return OwnLinks(
         by_types=np.ones(len(tree) + 1, np.bool_) if tiers else _beyond_search(tree, bound, state.n_nodes),
         hold_reserved_links=hold_reserved_links,
@@ -174,7 +164,7 @@ def make_own_links(
         beside=empty_fabric(shape),
         behind=empty_fabric(shape),
         ahead=empty_fabric(shape),
-        holders=no_holders(shape),
+        links=make_links(state.submit.size, n_links),
         grant=empty_grant(shape),
         reserved=empty_grant(shape),
         search=make_search(shape, bound),
@@ -182,7 +172,6 @@ def make_own_links(
         failed=np.full((3, len(tree) + 1), -1, np.int64),
         epoch=np.zeros(3, np.int64),
         notes=notes,
-        log=Log(*(np.zeros(n_jobs, np.int64) for _ in range(2)), *(np.empty(n_log, np.int64) for _ in range(2))),
     )
 
 
@@ -228,32 +217,10 @@ def has_room(state, own, n, which):
     return found
 
 
-@part
-def _note_links(own, job):
-    """Keep which links a job was granted, for the schedule."""
-    at = own.notes[N_LOGGED]
-    own.log.first[job] = at
-    if own.grant.nodes[0] // own.shape.nodes != own.grant.nodes[own.grant.n[0] - 1] // own.shape.nodes:
-        at = _log_masks(own.log, own.grant.uplinks, 0, at)
-        at = _log_masks(own.log, own.grant.spines, own.grant.uplinks.size, at)
-    own.log.last[job] = at
-    own.notes[N_LOGGED] = at
-
-
-@part
-def _log_masks(log, masks, offset, at):
-    for switch in range(masks.size):
-        if masks[switch]:
-            log.switch[at] = offset + switch
-            log.mask[at] = masks[switch]
-            at += 1
-    return at
-
-
 def links_of(own: OwnLinks, tree: FatTree) -> list[str]:
     """Write which links each job was granted, in queue order, as `procure.topology.verify` reads them."""
     n_leaves = tree.pods * tree.leaves
-    switches, masks = own.log.switch.tolist(), own.log.mask.tolist()
+    switches, masks = own.links.switch.tolist(), own.links.mask.tolist()
 
     def word(switch: int, mask: int) -> str:
         if switch < n_leaves:
@@ -263,7 +230,7 @@ def links_of(own: OwnLinks, tree: FatTree) -> list[str]:
 
     return [
         " ".join(word(switches[i], masks[i]) for i in range(first, last))
-        for first, last in zip(own.log.first.tolist(), own.log.last.tolist(), strict=True)
+        for first, last in zip(own.links.first.tolist(), own.links.last.tolist(), strict=True)
     ]
 
 

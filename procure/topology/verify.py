@@ -10,7 +10,7 @@ has several. A job on one leaf crosses no link between switches.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class Verdict(Shown):
 
 @dataclass
 class _Job:
-    """What a job that ran for a time holds, and with which others it shares a link at the moment."""
+    """What a job that ran for a time holds, and from when until when it shared a link with another."""
 
     id: str
     start: int
@@ -95,9 +95,7 @@ class _Job:
     leaves: list[tuple[int, int]]  # (leaf, pod), ascending
     links: Holding
     granted: bool
-    meets: set[int]
-    since: int = 0
-    shared: int = -1  # s in which it shared links; -1 = it never did
+    shares: list[tuple[int, int]] = field(default_factory=list)  # s
 
 
 def verify(schedule: pd.DataFrame, nodes: pd.DataFrame, *, uplinks: int = 0, spines: int = 0) -> Verdict:
@@ -145,7 +143,10 @@ def verify(schedule: pd.DataFrame, nodes: pd.DataFrame, *, uplinks: int = 0, spi
     for time, starts, i in events:
         job = jobs[i]
         if not starts:
-            _leave(jobs, i, time, on_links, on_nodes)
+            for switch in job.links:
+                del on_links[switch][i]
+            for name in job.nodes:
+                on_nodes[name].discard(i)
             continue
         if job.granted and (unrouted := _unrouted(job.links, job.leaves)):
             n_unrouted += unrouted
@@ -159,7 +160,8 @@ def verify(schedule: pd.DataFrame, nodes: pd.DataFrame, *, uplinks: int = 0, spi
                 if mask & held:
                     shared_links[switch] = shared_links.get(switch, 0) | mask & held
                     note(time, _links_name(switch, mask & held), jobs[other], job)
-                    _meet(jobs, i, other, time)
+                    for one in (job, jobs[other]):
+                        one.shares.append((time, min(job.end, jobs[other].end)))
             others[i] = mask
         for name in job.nodes:
             here = on_nodes.setdefault(name, set())
@@ -174,8 +176,8 @@ def verify(schedule: pd.DataFrame, nodes: pd.DataFrame, *, uplinks: int = 0, spi
         len(schedule),
         len(jobs),
         len(over),
-        sum(job.shared >= 0 for job in over),
-        sum(max(job.shared, 0) for job in over) / seconds if seconds else 0.0,
+        sum(bool(job.shares) for job in over),
+        sum(_covered(job.shares) for job in over) / seconds if seconds else 0.0,
         n_links,
         len(shared_nodes),
         n_unrouted,
@@ -184,24 +186,13 @@ def verify(schedule: pd.DataFrame, nodes: pd.DataFrame, *, uplinks: int = 0, spi
     )
 
 
-def _meet(jobs: list[_Job], one: int, other: int, time: int) -> None:
-    for job, partner in ((jobs[one], other), (jobs[other], one)):
-        if not job.meets:
-            job.since, job.shared = time, max(job.shared, 0)
-        job.meets.add(partner)
-
-
-def _leave(jobs: list[_Job], i: int, time: int, on_links: dict, on_nodes: dict) -> None:
-    """Take a job that ends from its links and nodes."""
-    for switch in jobs[i].links:
-        del on_links[switch][i]
-    for name in jobs[i].nodes:
-        on_nodes[name].discard(i)
-    for partner in [*jobs[i].meets]:
-        for job, other in ((jobs[i], partner), (jobs[partner], i)):
-            job.meets.discard(other)
-            if not job.meets:
-                job.shared += time - job.since
+def _covered(spans: list[tuple[int, int]]) -> int:
+    """Return how long at least one of some spans, in order of their beginning, lasts; s."""
+    total, until = 0, spans[0][0] if spans else 0
+    for begin, end in spans:
+        total += max(0, end - max(begin, until))
+        until = max(until, end)
+    return total
 
 
 def _links_of_tree(nodes: pd.DataFrame, uplinks: int, spines: int) -> Holding:
@@ -234,7 +225,7 @@ def _jobs(schedule: pd.DataFrame, nodes: pd.DataFrame, all_links: Holding) -> li
             raise TableError(f"schedule: job {job_id} ran on node {absent}, which is not in the node table")
         leaves = sorted({place_of[name] for name in names})
         holding = _granted(granted, str(job_id)) if granted else _possible(leaves, all_links)
-        jobs.append(_Job(str(job_id), int(start), int(end), names, leaves, holding, bool(granted), set()))
+        jobs.append(_Job(str(job_id), int(start), int(end), names, leaves, holding, bool(granted)))
     return jobs
 
 

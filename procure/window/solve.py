@@ -14,7 +14,7 @@ import numpy as np
 from procure.errors import ArgumentError, TableError
 from procure.files.archive import Archive, read_archive, write_archive
 from procure.text import nearest
-from procure.topology.fabric import allocate_compact, empty_fabric, empty_grant, no_holders, take
+from procure.topology.fabric import allocate_compact, block, empty_fabric, empty_grant
 from procure.topology.fat_tree import FatTree
 from procure.window.problem import Allocation, Board, Window, compiled, lift, line_up, make_board, put, restore
 from procure.window.search import (
@@ -241,7 +241,7 @@ def _by_rule(board: Board, window: Window, seed: int, steps: int) -> bool:
     fabric.pod_idle[:] = fabric.leaf_idle.reshape(shape.pods, -1).sum(axis=1)
     for job, n in enumerate(window.sizes.tolist()):
         allocate_compact(shape, fabric, n, grant)
-        take(shape, fabric, no_holders(shape), grant, job)
+        block(shape, fabric, grant, True)
         board.held[board.first[job] : board.first[job + 1]] = np.searchsorted(window.idle, grant.nodes[:n])
     return False
 
