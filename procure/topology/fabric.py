@@ -216,8 +216,13 @@ class Search(NamedTuple):
 def make_search(shape: Shape, bound: int) -> Search:
     """Lay out the room for a search that tries at most ``bound`` switches a call."""
     most = max(shape.leaves, shape.pods)
-    rows, common = np.zeros((3, most), np.int64), np.zeros((most + 1, shape.uplinks), np.int64)
-    return Search(*rows, common, np.zeros(2, np.int64), np.zeros(shape.pods, np.int64), bound, np.zeros(1, np.int64))
+    candidates, keys, stack = np.zeros((3, most), np.int64)
+    common, place, whole = (
+        np.zeros((most + 1, shape.uplinks), np.int64),
+        np.zeros(2, np.int64),
+        np.zeros(shape.pods, np.int64),
+    )
+    return Search(candidates, keys, stack, common, place, whole, bound, np.zeros(1, np.int64))
 
 
 @inner
