@@ -7,6 +7,7 @@ from procure.site.needs import holds, taken
 from procure.site.place import find, find_now
 from procure.site.preempt import look_ahead, take_prey_away
 from procure.site.room import GROUPED, is_open, when_room
+from procure.site.sets import count
 from procure.site.slices import (
     boundary_after,
     clash,
@@ -21,6 +22,7 @@ from procure.site.slices import (
     window_end,
 )
 from procure.site.work import (
+    ALL_MINE,
     BY_PREEMPTION,
     LATER,
     N_RUNNING,
@@ -246,12 +248,14 @@ def closed_from(own, job, at, end):
 @part
 def _note_mine(own, job, at):
     """Set ``mine``: the nodes of a job's partition that are up, and not set aside for others if it starts at a time."""
-    mine, partition = own.work.mine, own.jobs.partition[job]
+    mine, partition, n = own.work.mine, own.jobs.partition[job], 0
     for word in range(mine.size):
         mine[word] = 0
     add_closed(own, job, at, mine)
     for word in range(mine.size):
         mine[word] = own.tables.partition_words[partition, word] & ~mine[word]
+        n += count(mine[word])
+    own.work.now[ALL_MINE] = int(n == own.work.n_on.size)
 
 
 @part

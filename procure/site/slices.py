@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part
 from procure.site.sets import count, first_after, see_idle
-from procure.site.work import LAST_SLICE, N_SPANS, N_VERSIONS, NEVER, NOW, SAME_UNTIL, SPAN, WORD
+from procure.site.work import ALL_MINE, LAST_SLICE, N_SPANS, N_VERSIONS, NEVER, NOW, SAME_UNTIL, SPAN, WORD
 
 
 @part
@@ -89,8 +89,8 @@ def next_loss(own, at):
 def _opens_mine(own, i):
     """Say whether the slice behind one promises less of the nodes in ``mine``."""
     work = own.work
-    if work.loses[i] == 0:
-        return False
+    if work.loses[i] == 0 or work.now[ALL_MINE]:
+        return work.loses[i] != 0
     row, following = work.slice_row[i], work.slice_row[i + 1]
     for word in range(work.loses[i] - 1, work.mine.size):
         if work.promised[row, word] & ~work.promised[following, word] & work.mine[word]:

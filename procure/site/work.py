@@ -186,7 +186,7 @@ class Work(NamedTuple):
     as_row: np.ndarray  # int64[n_jobs], row as which each job runs or ran; its own before
     barred: np.ndarray  # int64[n_jobs + n_arrays], 1 = a limit that is compared before nodes is why a job waits
     qos_until: np.ndarray  # int64[n_qos], s before which backfill starts no job of a QOS in this pass
-    now: np.ndarray  # int64[40], see the constants
+    now: np.ndarray  # int64[41], see the constants
 
 
 (
@@ -194,8 +194,8 @@ class Work(NamedTuple):
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
     NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM, USEFUL_UNTIL, N_VERSIONS,
     SAME_UNTIL, SEEN_CHANGES, N_TRIED, LAST_SLICE, SPAN, IN_BACKFILL, OVER, LATER,
-    MARKED_CHANGES,
-) = range(40)  # fmt: skip
+    ALL_MINE, MARKED_CHANGES,
+) = range(41)  # fmt: skip
 
 
 class Tables(NamedTuple):
