@@ -791,13 +791,16 @@ class NaiveSlurm:
         until: dict[int, int] = {}
         tried = started = 0
         rejected, array_reserved = None, {}
-        for job in self.queue():
+        queue = self.queue()
+        for job in queue if not rules.assoc_limit_stop else ():
+            self.note_barred(job)
+        for job in queue:
             if tried >= rules.bf_max_job_test:
                 break
             array, partition = self.jobs["array"][job], self.jobs["partition"][job]
             if (array >= 0 and (array, partition) == rejected) or job not in self.waiting:
                 continue
-            if self.array_full(job) or (not rules.assoc_limit_stop and self.note_barred(job)):
+            if self.array_full(job) or (not rules.assoc_limit_stop and self.barred(job)):
                 continue
             if array >= 0 and array_reserved.get(array, 0) >= rules.bf_max_job_array_resv:
                 continue
@@ -815,7 +818,7 @@ class NaiveSlurm:
                 continue
             start, nodes, now, closed = found
             self.note_tried(job, nodes)
-            barred = start <= self.now and self.note_barred(job)
+            barred = start <= self.now and (self.note_barred if rules.assoc_limit_stop else self.barred)(job)
             if closed is not None and (barred or self.over_chosen(job, None)):
                 continue
             if closed is not None:

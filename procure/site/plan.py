@@ -261,7 +261,8 @@ def _sees_the_same(own, n):
     work, same = own.work, own.work.now[SEEN_CHANGES] == own.work.now[N_CHANGES] and own.work.now[N_TRIED] == n
     for i in range(n):
         job = work.other_queue[i]
-        what = 8 * int(over_chosen(own, job, 0)) + 4 * int(barred(own, job)) + 2 * int(unlicensed(own, job))
+        is_barred = barred(own, job) if own.rules.limit_stops else note_barred(own, job)
+        what = 8 * int(over_chosen(own, job, 0)) + 4 * int(is_barred) + 2 * int(unlicensed(own, job))
         what += 32 * job + 16 * int(array_full(own, job)) + int(_may_overtake(own, job))
         same = same and work.tried[i] == what
         work.tried[i] = what
@@ -387,7 +388,9 @@ def _matters(own, job):
         return NEVER
     if own.jobs.grows[job] and work.would_get[job] != own.tables.planned[job]:
         return NEVER
-    if array_full(own, job) or barred(own, job) or unlicensed(own, job):
+    if barred(own, job):
+        return NEVER if own.rules.limit_stops and not known_as_barred(own, job) else 0
+    if array_full(own, job) or unlicensed(own, job):
         return 0
     if is_counted(own, job) and not_before(own, job) > now:
         return 0
@@ -466,7 +469,7 @@ def backfill(own):
         array, partition = jobs.array[job], jobs.partition[job]
         if array >= 0 and array == rejected_array and partition == rejected_part:
             continue
-        if has_begun(own, job) or array_full(own, job) or (not rules.limit_stops and note_barred(own, job)):
+        if has_begun(own, job) or array_full(own, job) or (not rules.limit_stops and barred(own, job)):
             continue
         if array >= 0 and work.array_reserved[array] >= rules.bf_max_array:
             continue
