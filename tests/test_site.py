@@ -525,7 +525,7 @@ def test_a_limit_of_a_job_counts_the_whole_nodes_that_it_gets(procure, tmp_path,
 
 @pytest.mark.parametrize("stop", [False, True])
 def test_a_job_above_a_limit_on_cpus_keeps_its_partition_only_under_assoc_limit_stop(tmp_path, stop):
-    """Without nodes, too: as in Slurm a limit on TRES stands above that; one on jobs never keeps the partition."""
+    """Without nodes, too: as in Slurm a limit on TRES stands above that."""
     site = Site(
         partitions=(Partition(name="p", nodes="ALL", default=True),),
         qos=(Qos(name="normal"), Qos(name="few", limits=Limits(grp_tres={"cpu": 6}))),
@@ -537,6 +537,55 @@ def test_a_job_above_a_limit_on_cpus_keeps_its_partition_only_under_assoc_limit_
     jobs["qos"] = ["few", "few", "normal"]
     found = simulate(check(jobs, JOB), read_site(tmp_path / "site").nodes, f"slurm:site={tmp_path / 'site'}").schedule
     assert (found["start_time"].iloc[2] >= found["end_time"].iloc[0]) == stop
+
+
+def _starts_under(folder: Path, site: Site, nodes: dict[str, list], jobs: dict[str, object]) -> list[int]:
+    """Return the starts of one user's jobs of 100 s, with limits of 2 min, in the order given."""
+    table = pd.DataFrame({name: value for name, value in jobs.items() if isinstance(value, list)})
+    table = table.assign(run_time=100, requested_time=120, n_nodes=1, mem_mb_per_node=0, user="u")
+    write_site(site, pd.DataFrame(nodes | {"mem_mb": [100] * len(nodes["cpus"])}), folder)
+    found = simulate(
+        check(table.assign(job_id=list("abcd")[: len(table)]), JOB), read_site(folder).nodes, f"slurm:site={folder}"
+    )
+    return found.schedule["start_time"].astype(int).tolist()
+
+
+def test_a_job_counts_in_a_limit_of_its_qos_also_where_the_partition_binds_it(tmp_path):
+    """6 CPUs in a partition whose own QOS allows 100 leave 2 of the 8 that the job's QOS grants the user."""
+    few, many = (Limits(max_tres_per_user={"cpu": n}) for n in (8, 100))
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True), Partition(name="q", nodes="ALL", qos="pq")),
+        qos=(Qos(name="normal", limits=few), Qos(name="pq", limits=many)), enforce=("limits", "qos"),
+    )  # fmt: skip
+    jobs = {"submit_time": [0, 10], "cpus_per_node": [6, 4], "partition": ["q", "p"], "qos": ["normal", "normal"]}
+    first, second = _starts_under(tmp_path, site, {"node_id": ["n1"], "cpus": [16]}, jobs)
+    assert second >= first + 100
+
+
+@pytest.mark.parametrize("period, waits", [(300, True), (20, False)])
+def test_minutes_left_of_running_jobs_are_those_of_the_last_priority_calculation(tmp_path, period, waits):
+    """Of 10 CPU-minutes a job of 4 CPUs and 2 min holds 8 until priorities are computed again; 4 more do not fit."""
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True),),
+        qos=(Qos(name="normal", limits=Limits(grp_tres_run_mins={"cpu": 10})),), enforce=("limits", "qos"),
+        priority=Priority(calc_period=period),
+    )  # fmt: skip
+    jobs = {"submit_time": [0, 10], "cpus_per_node": [4, 2], "qos": ["normal", "normal"]}
+    first, second = _starts_under(tmp_path, site, {"node_id": ["n1"], "cpus": [16]}, jobs)
+    assert (second >= first + 100) == waits
+
+
+def test_a_job_whose_nodes_another_partition_closes_blocks_nobody(tmp_path):
+    """The second job closes the large node; the third, who wants it in another partition, lets the fourth start."""
+    site = Site(
+        partitions=(Partition(name="all", nodes="ALL", default=True), Partition(name="large", nodes="n2")),
+        scheduler=Scheduler(backfill=False), priority=Priority(type="basic"),
+    )  # fmt: skip
+    jobs = {"submit_time": [0, 10, 20, 30], "cpus_per_node": [8, 8, 8, 1], "constraint": ["", "", "big", ""]}
+    jobs |= {"partition": ["large", "large", "all", "all"]}
+    nodes = {"node_id": ["n1", "n2"], "cpus": [4, 8], "features": ["", "big"]}
+    starts = _starts_under(tmp_path, site, nodes, jobs)
+    assert starts[3] < starts[0] + 100 <= starts[1]
 
 
 def test_bought_nodes_join_partitions_and_get_features(tmp_path):

@@ -323,6 +323,9 @@ def note_tried_empty(own, job):
     """Try a job that is submitted as if nothing ran, as Slurm does; its first priority does not count that yet."""
     if own.jobs.grows[job] == 0:
         return
+    if own.tables.planned[job] >= 0:
+        own.work.would_get[job] = own.tables.planned[job]
+        return
     for word in range(own.work.closed.size):
         own.work.closed[word] = 0
     _note_tried(own, job, _find_if_empty(own, job))
