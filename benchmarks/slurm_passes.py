@@ -1,7 +1,7 @@
 """Ask policy slurm, at each pass that a real controller's log tells of, what it would start.
 
 At each pass it is given what really ran and waited, so that a difference is one of rules alone: no chance of an earlier
-pass is carried on. Runs as `slurm_road.py` leaves them; jobs that were ended and requeued are not followed.
+pass is carried on. Runs as `slurm_road.py` leaves them.
 
     NUMBA_DISABLE_JIT=1 python benchmarks/slurm_passes.py runs/cores-1 --show
 """
@@ -14,6 +14,7 @@ import copy
 import datetime
 import math
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,22 @@ import pandas as pd
 from procure.run import simulate
 from procure.site import events, order, plan
 from procure.site.layout import lay_out
+from procure.site.past import as_never_ended
 from procure.site.policy import Slurm
 from procure.site.store import read_site
-from procure.site.work import IN_BACKFILL, LAST_CALC, MOMENT, N_CHANGES, N_QUEUE, N_STARTS, NOW, SORTED, WORD, own_of
+from procure.site.work import (
+    IN_BACKFILL,
+    LAST_CALC,
+    MOMENT,
+    N_CHANGES,
+    N_QUEUE,
+    N_STARTS,
+    N_VICTIMS,
+    NOW,
+    SORTED,
+    WORD,
+    own_of,
+)
 from procure.tables import JOB, read
 from procure.workload.slurm import expand_nodes
 
@@ -37,6 +51,7 @@ _LINES = (
     ("start", re.compile(rf"_start_job: Started {_ID} in \S+ on (\S+)")),
     ("end", re.compile(rf"_job_complete: {_ID} done()")),
     ("end", re.compile(rf"Time limit exhausted for {_ID}()$")),
+    ("gave way", re.compile(rf"preempted {_ID} has been (?:requeued|killed)()")),
     ("planned", re.compile(rf"_dump_job_sched: {_ID} to start at .* on nodes (\S+)")),
     ("priorities", re.compile(r"init: Priority MULTIFACTOR plugin (loaded)()()")),
 )
@@ -62,7 +77,8 @@ class Led:
 
     def __init__(self, run: Path) -> None:
         """Lay the run out as `procure simulate --site` does."""
-        table, site = read(run / "jobs.parquet", JOB), read_site(run / "site")
+        site = read_site(run / "site")
+        table, _ = as_never_ended(read(run / "jobs.parquet", JOB), site.rules)
         made = Slurm._made
         Slurm._made = lambda policy, *given: self._keep(policy, *given)
         try:
@@ -82,8 +98,11 @@ class Led:
             self.job_of.setdefault(row.get("JobIDRaw", ""), self.job_of.get(row["JobID"], -1))
         self.leaving: list[tuple[float, int]] = []
         self.open: tuple[str, float, dict[int, list[int]]] | None = None
+        self.units: dict[int, list[int]] = {}
         self.started: dict[int, list[int]] = {}
         self.planned: dict[int, list[int]] = {}
+        self.gave_way: list[int] = []
+        self.victims: list[int] = []
         self.shown: list[str] = []
         order.note_use(self.own, False)
         order.fair_shares(self.own)
@@ -127,6 +146,8 @@ class Led:
         starts = own.work.starts[: now[N_STARTS]].tolist()
         first, held = own.node_first, own.work.n_held
         self.open = kind, at, {job: own.work.on[first[job] : first[job] + held[job]].tolist() for job in starts}
+        self.victims = own.work.victims[: now[N_VICTIMS]].tolist()
+        self.units = {job: own.work.units[first[job] : first[job] + held[job]].tolist() for job in starts}
 
     def close(self) -> None:
         """Compare the open pass with what Slurm started in it, and start that."""
@@ -134,21 +155,19 @@ class Led:
             return
         (kind, at, mine), self.open, own, work = self.open, None, self.own, self.own.work
         theirs, self.started = self.started, {}
+        gave_way, self.gave_way = self.gave_way, []
         both = [job for job in theirs if job in mine]
         self.counts += collections.Counter(
             {
                 f"{kind} passes": 1, f"{kind} passes alike": int(set(mine) == set(theirs)),
                 f"{kind} starts": len(theirs), f"{kind} starts alike": len(both), f"{kind} own starts": len(mine),
                 f"{kind} same nodes": sum(mine[job] == theirs[job] for job in both),
+                "gave way": len(gave_way), "gave way alike": len({*gave_way} & {*self.victims}),
+                "own gave way": len(self.victims),
             }
         )  # fmt: skip
-        if set(mine) != set(theirs):
-            more, less = (
-                [self.ids[job] for job in some if job not in other] for some, other in ((mine, theirs), (theirs, mine))
-            )
-            self.shown.append(
-                f"{at:9.3f} {kind}: the policy alone {' '.join(more) or '-'}, Slurm alone {' '.join(less) or '-'}"
-            )
+        self._show(at, kind, mine, theirs)
+        self._show(at, f"{kind}, gave way", self.victims, gave_way)
         for job, nodes in self.planned.items():
             if own.jobs.whole[job] == 1:
                 work.would_get[job] = sum(int(own.nodes.cpus[node]) for node in nodes)
@@ -159,7 +178,10 @@ class Led:
             for node in nodes:
                 closed[node // WORD] &= ~(1 << node % WORD)
             n = plan.find_now(own, job, closed, -1)
-            if sorted(work.chosen[:n].tolist()) != sorted(nodes):
+            if job in mine and sorted(mine[job]) == sorted(nodes):  # as dealt out among all nodes, not these alone
+                n = len(nodes)
+                work.chosen[:n], work.chosen_units[:n] = mine[job], self.units[job]
+            elif sorted(work.chosen[:n].tolist()) != sorted(nodes):
                 self.counts["starts that do not fit"] += 1
                 n = len(nodes)
                 work.chosen[:n], work.chosen_units[:n] = nodes, 1
@@ -168,6 +190,18 @@ class Led:
         plan._drop_begun(own)
         work.now[N_STARTS] = 0
         work.now[N_CHANGES] += 1
+        for job in gave_way:
+            work.victims[0], work.now[N_VICTIMS] = job, 1
+            events.clear_away(own)
+
+    def _show(self, at: float, what: str, mine: Collection[int], theirs: Collection[int]) -> None:
+        if set(mine) != set(theirs):
+            more, less = (
+                [self.ids[job] for job in some if job not in other] for some, other in ((mine, theirs), (theirs, mine))
+            )
+            self.shown.append(
+                f"{at:9.3f} {what}: the policy alone {' '.join(more) or '-'}, Slurm alone {' '.join(less) or '-'}"
+            )
 
     def lead(self, log: list[tuple[float, str, tuple[str, ...]]]) -> None:
         """Go through a log."""
@@ -182,6 +216,8 @@ class Led:
             job = self.job_of.get(words[1] or words[0], self.job_of.get(words[0], -1))
             if what == "start" and job >= 0 and work.begun[job] < 0:
                 self.started[job] = [self.row[name] for name in expand_nodes(words[2])]
+            elif what == "gave way" and job >= 0 and work.begun[job] >= 0 > work.ended[job]:
+                self.gave_way.append(job)
             elif what == "planned" and job >= 0:
                 self.planned[job] = [self.row[name] for name in expand_nodes(words[2])]
             elif what in ("main", "backfill", "submit", "end"):
@@ -195,7 +231,7 @@ class Led:
                 for task in [n for n, name in enumerate(self.ids) if name.split("_")[0] == words[0].split("_")[0]]:
                     if work.begun[task] < 0 and task not in waiting and self.job_of[self.ids[task]] == task:
                         order.enqueue(self.own, task)
-                        plan.note_tried_empty(self.own, task)
+                        plan.try_submitted(self.own, task)
             elif what == "end" and job >= 0 and work.begun[job] >= 0 > work.ended[job]:
                 work.ended[job] = math.floor(at)
                 events._unbind(self.own, job)

@@ -221,8 +221,9 @@ class NaiveSlurm:
                 self.ask(may_see)
         while self.n_submitted < self.n_jobs and self.jobs["submit"][self.n_submitted] * 1000 <= at:
             self.enter(self.n_submitted)
-            for row in self.rows[self.n_submitted]:  # a job that is submitted is tried as if nothing ran
-                self.note_tried(row, self.if_empty(row, set()))
+            for row in self.rows[self.n_submitted]:  # a job that is submitted is tried: limits first, then as if idle
+                if not self.layout.rejected[row] and not self.note_barred(row):
+                    self.note_tried(row, self.if_empty(row, set()))
             self.ask(may_see)
             self.n_submitted += 1
 
@@ -527,7 +528,7 @@ class NaiveSlurm:
         ]
         if self.site.preemption.youngest_first:
             return sorted(found, key=lambda other: (-self.start[other], other))
-        return sorted(found, key=lambda other: (jobs["yields"][other], other))
+        return sorted(found, key=lambda other: (jobs["yields"][other], len(self.on_nodes[other]), other))
 
     def how(self, job: int, other: int) -> int:
         """preempt, PreemptMode: what a waiting job does with a running one."""

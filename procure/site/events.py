@@ -7,7 +7,7 @@ from procure.site.clocks import at_backfill, at_main, free_at, over_at
 from procure.site.limits import DIFFERENT
 from procure.site.needs import taken
 from procure.site.order import charge, count_nodes, decay, eligible, enqueue
-from procure.site.plan import backfill, main_pass, note_tried_empty
+from procure.site.plan import backfill, main_pass, try_submitted
 from procure.site.preempt import end_at_once, n_in
 from procure.site.room import part_from
 from procure.site.work import (
@@ -148,9 +148,9 @@ def _take_in(own, at):
         work.now[N_SUBMITTED] += 1
         _ask(own, may_see)
         enqueue(own, job)
-        note_tried_empty(own, job)
+        try_submitted(own, job)
         for row in range(own.tables.more[job], own.tables.more[job + 1]):
-            note_tried_empty(own, row)
+            try_submitted(own, row)
 
 
 @part

@@ -59,15 +59,16 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     flexible, count, least = tasks.flexible > 0, units.n, tasks.least
     tasks = tasks._replace(node_mem=np.where(all_memory, 0, tasks.node_mem))
     n_cpus, memory, gpus = units.cpus, np.where(all_memory, 0, units.mem), units.gpus
-    unit = {"core": "threads_per_core", "socket": "cpus_per_socket"}.get(site.select.consume, "")
+    unit = {"node": "", "socket": "cpus_per_socket"}.get(site.select.consume, "threads_per_core")
     core = np.maximum(nodes[unit].fillna(1).to_numpy(np.int64), 1) if unit in nodes else np.ones(len(nodes), np.int64)
-    per_core = int(core[0]) if (core == core[0]).all() else 1  # where nodes differ, each node rounds up (`taken`)
+    counted = np.ones_like(core) if site.select.consume == "cpu" else core  # under CR_CPU cores only keep others off
+    per_core = int(counted[0]) if (counted == counted[0]).all() else 1  # where nodes differ, each rounds up (`taken`)
     own_cores, step = known.own_cores(), np.maximum(task_columns(jobs)["cpus_per_task"], 1)
     of_task = np.where(own_cores == EACH_CPU, step * per_core, step + own_cores * (-step % per_core))
     of_tasks = np.where(own_cores > 0, n_cpus // step * of_task, n_cpus)
     n_cpus = np.where(flexible, n_cpus, -(-of_tasks // per_core) * per_core)
     n_asked = -(-count * np.where(flexible, of_tasks, n_cpus) // per_core) * per_core
-    widest = core.max() if len(np.unique(core)) > 1 else 1  # the most that it may come to; `over_chosen` counts anew
+    widest = counted.max() if len(np.unique(counted)) > 1 else 1  # the most that it may come to; `over_chosen` counts anew
     n_held = count * np.where(flexible, -(-of_tasks // per_core) * per_core, n_cpus)
     n_held = n_held if widest == 1 else count * n_cpus * np.where(own_cores > 0, widest, 1)
     n_held = np.where(whole, least * known.of_whole_nodes("cpus"), n_held + count * (-n_cpus % widest))
@@ -95,7 +96,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     asked = amounts | {"cpu": (count * n_cpus).astype(float)}
     grown = job_size(known, asked, limit)
     differs = np.bincount(np.repeat(np.arange(len(limit)), np.diff(rows.first)), rows.asked != rows.amount, len(limit))
-    grows = (whole & ~all_memory) | ((flexible | (len(np.unique(core)) > 1)) & (core.max() > 1))
+    grows = (whole & ~all_memory) | ((flexible | (len(np.unique(counted)) > 1)) & (counted.max() > 1))
     grows = grows & ~all_memory & ((grown["per_size"] != 0) | (differs > 0))
     cpus = nodes["cpus"].to_numpy(np.int64).copy()
     cap, capped = _caps(known, cpus, whole)

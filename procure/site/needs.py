@@ -24,7 +24,8 @@ def of_task(own, job, node):
 def taken(own, job, node, what, units):
     """Return what so many units of a job take of a node: 0 CPUs, 1 MB, 2 GPUs, the next CPUs within a MaxCPUsPerNode.
 
-    Its tasks on a node take whole cores, with the memory of each CPU of these but for threads left idle on purpose.
+    Its tasks on a node take whole cores, with the memory of each CPU of these but for threads left idle on purpose or
+    under CR_CPU.
     """
     jobs, nodes = own.jobs, own.nodes
     if what > 2 and what != jobs.cap[job]:
@@ -37,10 +38,18 @@ def taken(own, job, node, what, units):
         return nodes.totals[what, node] if jobs.whole[job] else units * jobs.cpus[job] + more
     if what == 1:
         per_cpu = jobs.mem[job] // max(jobs.cpus[job], 1) if jobs.flexible[job] else jobs.mem_per_cpu[job]
-        more *= jobs.own_cores[job] != EACH_CPU
+        more *= jobs.own_cores[job] != EACH_CPU and own.rules.cores_count
         mem = units * jobs.mem[job] + more * per_cpu + jobs.node_mem[job]
         return nodes.mem[node] if jobs.whole[job] else mem
     return nodes.gpus[node] if jobs.whole[job] else units * jobs.gpus[job] + jobs.node_gpus[job]
+
+
+@part
+def counted(own, job, node, units):
+    """Return the CPUs of so many units of a job on a node that limits, priorities and usage count."""
+    if own.rules.cores_count or own.jobs.whole[job]:
+        return taken(own, job, node, 0, units)
+    return units * own.jobs.cpus[job]
 
 
 @part

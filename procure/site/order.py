@@ -6,7 +6,7 @@ import math
 
 from procure.simulator.kernel import part
 from procure.site.limits import ALONE, DIFFERENT, LICENSE, MINUTES, RUN_MINUTES, USED
-from procure.site.needs import taken
+from procure.site.needs import counted
 from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NEVER, NOW, OVER, SAME_UNTIL, SORTED
 
 ROUNDING = 1e-6
@@ -365,7 +365,7 @@ def over_chosen(own, job, n):
                     work.now[SAME_UNTIL] = -NEVER
                     amount = 0
                     for k in range(n):
-                        amount += taken(own, job, work.chosen[k], 0, work.chosen_units[k] if jobs.flexible[job] else 1)
+                        amount += counted(own, job, work.chosen[k], work.chosen_units[k] if jobs.flexible[job] else 1)
                     work.amount[i] = amount
                 elif work.would_get[job] > 0:
                     amount = work.would_get[job]

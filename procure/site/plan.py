@@ -14,7 +14,7 @@ from procure.site.earliest import (
     shut_others,
 )
 from procure.site.limits import DIFFERENT
-from procure.site.needs import taken
+from procure.site.needs import counted, taken
 from procure.site.order import (
     array_full,
     barred,
@@ -73,7 +73,7 @@ def begin(own, job, n):
         work.on[first + i], work.units[first + i] = node, units
         for what in range(work.free.shape[0]):
             work.free[what, node] -= taken(own, job, node, what, units)
-        cpus, mem = taken(own, job, node, 0, units), units * jobs.mem[job] + jobs.node_mem[job]
+        cpus, mem = counted(own, job, node, units), units * jobs.mem[job] + jobs.node_mem[job]
         if jobs.whole[job] == ALL_MEMORY:
             cpus, mem = jobs.cpus[job], own.nodes.mem[node]
         work.billed[job] += cpus * jobs.per_cpu[job] + mem * jobs.per_mb[job]
@@ -312,16 +312,19 @@ def _note_tried(own, job, n):
     if n == 0 or jobs.grows[job] == 0:
         return
     for k in range(n):
-        cpus += taken(own, job, work.chosen[k], 0, work.chosen_units[k] if jobs.flexible[job] else 1)
+        cpus += counted(own, job, work.chosen[k], work.chosen_units[k] if jobs.flexible[job] else 1)
     if cpus != work.would_get[job]:
         work.would_get[job] = cpus
         work.now[SAME_UNTIL] = -NEVER
 
 
 @part
-def note_tried_empty(own, job):
-    """Try a job that is submitted as if nothing ran, as Slurm does; its first priority does not count that yet."""
-    if own.jobs.grows[job] == 0:
+def try_submitted(own, job):
+    """Try a job that is submitted, as Slurm does: a limit that keeps it is known at once, else what it would get.
+
+    That is of nodes on which nothing runs; its first priority does not count it yet.
+    """
+    if own.rejected[job] or note_barred(own, job) or own.jobs.grows[job] == 0:
         return
     if own.tables.planned[job] >= 0:
         own.work.would_get[job] = own.tables.planned[job]

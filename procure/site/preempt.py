@@ -62,8 +62,10 @@ def _yields_before(own, a, b):
     work, jobs = own.work, own.jobs
     if own.rules.youngest_first:
         x, y = -work.begun[a], -work.begun[b]
-    else:
+    elif jobs.yields[a] != jobs.yields[b]:
         x, y = jobs.yields[a], jobs.yields[b]
+    else:
+        x, y = work.n_held[a], work.n_held[b]
     return x < y or (x == y and a < b)
 
 

@@ -14,14 +14,14 @@ CANCEL, REQUEUE = 1, 2
 _MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": 0}
 """How a job gives way, by PreemptMode."""
 _MOST_COMPARED = 0xFFFF
-"""Slurm compares QOS priorities and numbers of nodes up to this."""
+"""Slurm compares QOS priorities up to this."""
 
 
 def preemption(known: Known) -> dict[str, np.ndarray]:
     """Number the QOS or partitions of the jobs; say which ends which, how, when, in what order; who waits again.
 
-    Of those that may be ended the order is that of QOS priority or partition tier, then the number of nodes
-    (Slurm's page *Preemption*, section *Preemption Design and Operation*).
+    Of those that may be ended the order is that of QOS priority or partition tier, then the number of nodes that each
+    holds (Slurm's page *Preemption*, section *Preemption Design and Operation*).
     """
     rules, none = known.site.preemption, np.zeros(len(known.jobs), np.int64)
     if rules.type == "none" or rules.mode == "off":
@@ -50,7 +50,7 @@ def preemption(known: Known) -> dict[str, np.ndarray]:
     return {
         "rank": rank,
         "preempts": np.where(table, how[None, :], 0).astype(np.int64),
-        "yields": (order[rank] << 16) + np.minimum(known._n_nodes, _MOST_COMPARED),
+        "yields": order[rank],
         "exempt": np.array(exempt, np.int64),
         "grace": np.array([each.grace_time for each in graces], np.int64)[rank],
         "again": (how[rank] == REQUEUE).astype(np.int64),

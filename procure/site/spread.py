@@ -77,13 +77,13 @@ def _only_node(own, job, run, left, nodes_left):
 
 @part
 def _units(own, job, i, left, more_nodes):
-    """Return how many of a job's tasks that are left a usable node takes: one less for each node still to come."""
+    """Return how many of a job's tasks that are left a usable node takes: a core less for each node still to come."""
     node, jobs = own.work.usable[i], own.jobs
     units = min(own.work.run_left[i], jobs.most[job])  # of --ntasks-per-node all, though the last has fewer tasks
     if jobs.even[job]:
         return units
-    few, each = max(left - max(more_nodes, 0), 1), of_task(own, job, node)
-    return min(units, few + (-few * each % own.nodes.core[node]) // each)  # whole cores
+    each = of_task(own, job, node)
+    return min(units, max((left * each - max(more_nodes, 0) * own.nodes.core[node]) // each, 1))
 
 
 @part

@@ -136,9 +136,6 @@ def _site(
         "qos": tuple(Qos(**one) for one in accounting.qos.values()),
         "associations": tuple(Association(**one) for _, one in sorted(accounting.associations.items())),
     }
-    effect = "in Slurm no two jobs share a core of several threads; here they do"
-    shared = values["select"].consume == "cpu" and max(nodes["threads_per_core"]) > 1
-    unknown += gaps_of([(shared, "SelectTypeParameters cr_cpu", "", effect)])
     found.reservations += past_reservations(accounting.reservations, found, nodes, unknown)
     values["reservations"] = tuple(read_reservation(record, tz) for record in found.reservations)
     of = ", ".join(record["reservationname"] for record in found.reservations)

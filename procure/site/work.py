@@ -78,7 +78,8 @@ class Rules(NamedTuple):
     accrues_always: int  # 1 = age counts from the submission
     only_up: int  # 1 = a priority never falls
     linear: int  # 1 = nodes are taken as by select/linear
-    uneven: int  # 1 = nodes differ in the CPUs of a core, so that a job of nodes takes other CPUs of each
+    uneven: int  # 1 = a job of nodes takes other CPUs of a node than it is counted for, as nodes differ or by CR_CPU
+    cores_count: int  # 0 = no two jobs share a core, but limits, priorities, usage and memory count CPUs (CR_CPU)
 
 
 class Work(NamedTuple):
@@ -269,7 +270,9 @@ def rules_of(site: Site, layout: Layout, began: int) -> Rules:
         int(e.youngest_first), int(e.strict_order), e.reorder_count, e.patience,
         e.requeue_delay, math.floor(clock), began % 86_400,
         float(p.damping) if "no_fair_tree" in p.flags else 0.0, int("accrue_always" in p.flags),
-        int("incr_only" in p.flags), int(site.select.consume == "node"), int(n_threads > 1),
+        int("incr_only" in p.flags), int(site.select.consume == "node"),
+        int(n_threads > 1 or (site.select.consume == "cpu" and layout.nodes.core.max() > 1)),
+        int(site.select.consume != "cpu"),
     )  # fmt: skip
 
 
