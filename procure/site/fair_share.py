@@ -166,11 +166,14 @@ def job_size(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarray) ->
     return {"size": amounts["cpu"], "per_size": none + weight / (2 * cpus)}
 
 
-def base_priority(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarray) -> np.ndarray:
+def base_priority(
+    known: Known, amounts: dict[str, np.ndarray], stated: dict[str, np.ndarray], limit: np.ndarray
+) -> np.ndarray:
     """Return each job's priority without age and fair share: size, partition, QOS, association, TRES, less nice.
 
     ``amounts`` are what the jobs asked for, also of those that take nodes whole: the size factor "correlates to the
-    number of nodes or CPUs the job has requested" (priority_multifactor, *Job Size Factor*).
+    number of nodes or CPUs the job has requested" (priority_multifactor, *Job Size Factor*). ``stated`` are the same
+    with the CPUs of the request, not of whole cores: PriorityWeightTRES counts these.
     """
     site, rules, nodes = known.site, known.site.priority, known.nodes
     if rules.type == "basic":  # each submission, an array once, counts one less than the one before it
@@ -201,7 +204,7 @@ def base_priority(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarra
         pairs = zip(known.account, known.user, strict=True)
         base += rules.weight_assoc * np.array([of_association.get(pair, 0.0) for pair in pairs])
     for name, weight in rules.weight_tres.items():
-        base += weight * _tres_factor(known, amounts, name, bool({"tres", "all"} & whole))
+        base += weight * _tres_factor(known, stated, name, bool({"tres", "all"} & whole))
     return base - known.numbers("nice")
 
 

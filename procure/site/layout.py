@@ -68,7 +68,9 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     of_tasks = np.where(own_cores > 0, n_cpus // step * of_task, n_cpus)
     n_cpus = np.where(flexible, n_cpus, -(-of_tasks // per_core) * per_core)
     n_asked = -(-count * np.where(flexible, of_tasks, n_cpus) // per_core) * per_core
-    widest = counted.max() if len(np.unique(counted)) > 1 else 1  # the most that it may come to; `over_chosen` counts anew
+    widest = (
+        counted.max() if len(np.unique(counted)) > 1 else 1
+    )  # the most that it may come to; `over_chosen` counts anew
     n_held = count * np.where(flexible, -(-of_tasks // per_core) * per_core, n_cpus)
     n_held = n_held if widest == 1 else count * n_cpus * np.where(own_cores > 0, widest, 1)
     n_held = np.where(whole, least * known.of_whole_nodes("cpus"), n_held + count * (-n_cpus % widest))
@@ -80,7 +82,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         "node": least.astype(float), "gres/gpu": (count * gpus + least * units.node_gpus).astype(float),
     }  # fmt: skip
     amounts |= known.by_model(known.gpu_type, amounts["gres/gpu"])
-    amounts["billing"] = known.billing(amounts)
+    amounts["billing"] = known.billing(amounts | {"mem": amounts["mem"] * int(site.select.memory)})
     classes, class_of = known.classes()
     rows = limit_rows(site, classes, class_of, amounts, {"cpu": n_asked.astype(float)}, known.licenses)
     tree, association_of = fair_tree(site, known.account, known.user)
@@ -120,7 +122,9 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         lln=known.of_partition(lambda each: each.lln or site.select.lln),
         user=pd.factorize(np.array(known.user, object))[0].astype(np.int64),
         association=association_of,
-        base=base_priority(known, asked, limit),
+        base=base_priority(
+            known, asked, asked | {"cpu": (count * np.where(flexible, n_cpus, of_tasks)).astype(float)}, limit
+        ),
         **grown,
         billing=billing * factor - amounts["cpu"] * per_cpu - amounts["mem"] * per_mb,
         per_cpu=per_cpu,
