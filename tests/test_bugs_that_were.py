@@ -330,20 +330,23 @@ def test_jobs_that_others_ended_are_not_over_in_a_replay() -> None:
     """A run before a requeue was a job of its own, and one that was cancelled for another was over by itself."""
     jobs = check(
         job_table(
-            job_id=["7~1", "7", "8", "9~1", "9"],
-            submit_time=[0, 50, 10, 5, 60],
-            eligible_time=[0, 170, 10, 5, 60],
-            run_time=[40, 300, 20, 30, 10],
-            requested_time=[600, 600, 90, 60, 60],
-            state=["PREEMPTED", "COMPLETED", "PREEMPTED", "NODE_FAIL", "COMPLETED"],
+            job_id=["7~1", "8", "9~1", "7", "9"],
+            submit_time=[0, 10, 15, 50, 60],
+            eligible_time=[0, 10, 15, 170, 60],
+            start_time=[5, 20, 20, 180, 70],
+            end_time=[45, 40, 50, 480, 80],
+            run_time=[40, 20, 30, 300, 10],
+            requested_time=[600, 90, 60, 600, 60],
+            state=["PREEMPTED", "PREEMPTED", "NODE_FAIL", "COMPLETED", "COMPLETED"],
         ),
         JOB,
     )
     assert as_never_ended(jobs, Site()) == (jobs, "")
     table, said = as_never_ended(jobs, Site(preemption=Preemption(type="qos")))
     assert table["job_id"].to_list() == ["7", "8", "9~1", "9"]
-    assert table["submit_time"].to_list() == [0, 10, 5, 60] and table["eligible_time"].to_list() == [0, 10, 5, 60]
+    assert table["submit_time"].to_list() == [0, 10, 15, 60] and table["eligible_time"].to_list() == [0, 10, 15, 60]
+    assert table["held_time"].to_list() == [40, 0, 0, 0] and table["held_until"].to_list() == [45, 0, 0, 0]
     assert table["run_time"].to_list() == [300, 90, 30, 10]
     assert "1 run before a requeue left out" in said and "1 job run to the limit" in said
     down = as_never_ended(jobs, Site(events=(NodeEvent(nodes="n1", start=30, state="down"),)))[0]
-    assert down["job_id"].to_list() == ["7~1", "7", "8", "9"] and down["submit_time"].to_list() == [0, 50, 10, 5]
+    assert down["job_id"].to_list() == ["7~1", "8", "9", "7"] and down["submit_time"].to_list() == [0, 10, 15, 50]

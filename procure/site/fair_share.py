@@ -110,8 +110,12 @@ def usage_before(
         other = (held > 0) & (np.floor(billing) != held)
         billing, unsure = np.where(other, held, billing), other.astype(np.float64)
     start = np.minimum(jobs["start_time"].fillna(at).to_numpy(np.float64), at) - first
-    end = np.minimum(start + jobs["run_time"].to_numpy(np.float64), since)
+    ran = jobs["end_time"] - jobs["start_time"] if "end_time" in jobs else jobs["run_time"]
+    end = np.minimum(start + ran.fillna(at).to_numpy(np.float64), since)
     seconds, left = _decayed(site, first, start, end, since)
+    if "held_time" in jobs:  # before a requeue
+        until = jobs["held_until"].to_numpy(np.float64) - first
+        seconds += _decayed(site, first, until - jobs["held_time"].to_numpy(np.float64), until, since)[0]
     used, cut, row = np.zeros(len(tree.usage)), np.zeros(len(tree.usage)), of_job.copy()
     while (row >= 0).any():
         np.add.at(used, row[row >= 0], (billing * factor * seconds)[row >= 0])

@@ -126,8 +126,14 @@ def as_never_ended(jobs: pd.DataFrame, rules: Site) -> tuple[pd.DataFrame, str]:
         for name in ("submit_time", "eligible_time")
         if name in jobs
     }
+    place = pd.Series(np.arange(len(jobs)), jobs.index).groupby([job, before]).transform("min")  # that of its first run
     until = jobs["run_time"].where(~over, jobs[["run_time", "requested_time"]].max(axis=1))
     table = jobs.assign(**since, run_time=until)[~earlier]
+    if {"start_time", "end_time"} <= set(jobs):  # what a job used up counts in fair shares, though the run is left out
+        runs = jobs.assign(held_time=jobs["end_time"] - jobs["start_time"])[earlier].groupby(job)
+        table = table.assign(held_time=job.map(runs["held_time"].sum()), held_until=job.map(runs["end_time"].max()))
+        table[["held_time", "held_until"]] = table[["held_time", "held_until"]].fillna(0)
+    table = table.loc[place[~earlier].sort_values().index]
     n_runs, n_jobs = (int(each.sum()) for each in (earlier, over))
     said = f"{counted(n_runs, 'run')} before a requeue left out, {counted(n_jobs, 'job')} run to the limit"
     return table, f"the site's rules end jobs anew: {said} that others or a failed node ended"
