@@ -344,6 +344,22 @@ def test_policy_slurm_equals_its_slow_twin_on_many_cases(feature, tmp_path):
         compare_with_twin(feature, seed, tmp_path)
 
 
+def test_memory_that_is_not_consumed_is_not_billed_and_tres_weights_count_what_was_asked():
+    """A CPU asked for is a CPU of PriorityWeightTRES, though it comes with its core; CR_Core bills no memory."""
+    table = pd.DataFrame({"node_id": ["n1"], "cpus": 8, "mem_mb": 1000, "threads_per_core": 2})
+    row = {"job_id": ["a"], "cpus_per_node": 1, "n_nodes": 1, "mem_mb_per_node": 500}
+    jobs = check(pd.DataFrame(row).assign(submit_time=0, run_time=10, requested_time=60), JOB)
+    weights = {"cpu": 1.0, "mem": 0.01}
+    for memory, billed in ((True, 7), (False, 2)):
+        rules = Site(
+            partitions=(Partition(name="p", nodes="ALL", default=True, billing_weights=weights),),
+            select=Select(memory=memory), priority=Priority(weight_tres={"cpu": 800}),
+        )  # fmt: skip
+        found = lay_out(rules, check(table, NODE), jobs).jobs
+        held = found.billing + found.per_cpu * 2 + found.per_mb * 500
+        assert held.tolist() == [billed] and found.base.tolist() == [100]
+
+
 def test_a_job_that_takes_nodes_whole_is_as_large_as_it_asks(tmp_path):
     """The size factor counts the CPUs that a job has requested, also of a job that takes its nodes whole."""
     nodes = check(pd.DataFrame({"node_id": ["n1", "n2"], "cpus": 8, "mem_mb": 100}), NODE)
@@ -586,6 +602,52 @@ def test_a_job_whose_nodes_another_partition_closes_blocks_nobody(tmp_path):
     nodes = {"node_id": ["n1", "n2"], "cpus": [4, 8], "features": ["", "big"]}
     starts = _starts_under(tmp_path, site, nodes, jobs)
     assert starts[3] < starts[0] + 100 <= starts[1]
+
+
+@pytest.mark.parametrize(("consume", "last"), [("cpu", 2), ("core", 1)])
+def test_no_two_jobs_share_a_core_of_several_threads(consume, last, tmp_path):
+    """Two jobs of a CPU take both cores of a node; limits count a CPU of each under CR_CPU, else the whole core."""
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True),), select=Select(consume=consume),
+        qos=(Qos(name="two", limits=Limits(grp_tres={"cpu": 2})), Qos(name="free")), enforce=("limits", "qos"),
+    )  # fmt: skip
+    jobs = {"submit_time": [0, 10, 20], "cpus_per_node": [1, 1, 1], "qos": ["two", "two", "free"]}
+    starts = _starts_under(tmp_path, site, {"node_id": ["n1"], "cpus": [4], "threads_per_core": [2]}, jobs)
+    assert np.argmax(starts) == last and max(starts) >= 100 > sorted(starts)[1]
+
+
+def test_that_a_limit_keeps_a_job_is_known_when_it_is_submitted(tmp_path):
+    """Under assoc_limit_stop a job that a limit of jobs keeps since its submission does not block the next one."""
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True),), scheduler=Scheduler(assoc_limit_stop=True),
+        qos=(Qos(name="one", limits=Limits(grp_jobs=1)), Qos(name="free")), enforce=("limits", "qos"),
+    )  # fmt: skip
+    jobs = {"submit_time": [0, 10, 10], "cpus_per_node": [1, 1, 1], "qos": ["one", "one", "free"]}
+    first, _, free = _starts_under(tmp_path, site, {"node_id": ["n1"], "cpus": [4]}, jobs)
+    alone = _starts_under(tmp_path, site, {"node_id": ["n1"], "cpus": [4]}, {k: [v[0], v[2]] for k, v in jobs.items()})
+    assert [first, free] == alone
+
+
+def test_nodes_still_to_come_keep_a_core_of_a_job_each(tmp_path):
+    """Of 4 tasks on up to 2 nodes, one is on the second, so that the first is full: a task that comes then waits."""
+    site = Site(partitions=(Partition(name="p", nodes="ALL", default=True),))
+    jobs = {"submit_time": [0, 10, 10], "cpus_per_node": [2, 2, 2], "n_tasks": [4, 1, 1], "cpus_per_task": [1, 2, 2]}
+    jobs |= {"min_nodes": [1, 1, 1], "max_nodes": [2, 0, 0]}
+    nodes = {"node_id": ["n1", "n2"], "cpus": [4, 4], "threads_per_core": [2, 2]}
+    first, second, third = _starts_under(tmp_path, site, nodes, jobs)
+    assert second < 100 <= third - first
+
+
+def test_the_job_with_the_fewest_nodes_gives_way_first(tmp_path):
+    """Of two that may give way the one on one node does, though the one on two came before it."""
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True),),
+        qos=(Qos(name="low"), Qos(name="high", preempt=("low",))), preemption=Preemption(type="qos", mode="requeue"),
+    )  # fmt: skip
+    jobs = {"submit_time": [0, 10, 50], "cpus_per_node": [1, 1, 1], "n_tasks": [3, 1, 1], "cpus_per_task": [1, 1, 1]}
+    jobs |= {"qos": ["low", "low", "high"]}
+    first, second, high = _starts_under(tmp_path, site, {"node_id": ["n1", "n2"], "cpus": [2, 2]}, jobs)
+    assert first < high < 100 < second
 
 
 def test_bought_nodes_join_partitions_and_get_features(tmp_path):

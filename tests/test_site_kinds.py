@@ -277,8 +277,6 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (f"NodeName=n1 CPUs=9 RealMemory=9 Gres=gpu:2K\n{ALL}", "node n1 gres", "of GPUs none"),
         (NODES + "PartitionName=a,b Nodes=ALL\n", "partition a,b", "no job"),
         (f"PreemptType=preempt/qos\n{NODES}{ALL}", "QOS", "qos"),
-        (f"SelectTypeParameters=CR_CPU\nNodeName=n1 CPUs=8 CoresPerSocket=4 ThreadsPerCore=2\n{ALL}",
-         "SelectTypeParameters cr_cpu", "no two jobs"),
         (NODES + "PreemptType=preempt/partition_prio\nPartitionName=p Nodes=ALL PreemptMode=WITHIN\n",
          "partition p PreemptMode", "WITHIN"),
         (f"PreemptType=preempt/qos\nPreemptMode=CHECKPOINT\n{NODES}{ALL}", "PreemptMode", "not simulated"),
