@@ -172,7 +172,7 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
     n, c = n or least, c or 1
     stated = max(min(low, n), 1)
     low = max(stated, -(-n // wide) if wide else 1)
-    even = (wide * low == n and high in (0, low)) or (low == high and low in (1, n))
+    even = (wide * stated == n and high in (0, low)) or (low == high and low in (1, n))
     total, of_task, of_cpu, of_gpu = (
         amount(options, f"mem{per}", slurm_memory_limit) for per in ("", "-per-task", "-per-cpu", "-per-gpu")
     )
@@ -182,7 +182,7 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         n_tasks=n,
         cpus_per_task=c,
         tasks_per_node=n // low if even else wide,
-        min_nodes=low if even else stated,  # Slurm counts no more of --ntasks-per-node in a job's size
+        min_nodes=stated,  # Slurm counts no more of --ntasks-per-node in a job's size
         max_nodes=high,
         mem_mb_per_task=memory or of_gpu * gpus["gpus-per-task"],
         mem_mb_per_node=-1 if memory else total or -1,
