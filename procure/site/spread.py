@@ -155,7 +155,7 @@ def spread_leaves(own, job, n_usable, at, least, wanted, most, left):
     work, leaf_of, n = own.work, own.tables.leaf_of, 0
     usable, weight, taken = work.usable, work.weight, work.run_done
     sizes, begun = work.run_first, work.run_heap
-    bound = _heaviest(own, job, n_usable, left, wanted)
+    bound = _heaviest(own, job, n_usable, left, least)
     for leaf in range(own.rules.tree):
         sizes[leaf] = begun[leaf] = 0
     for i in range(n_usable):
