@@ -1173,6 +1173,8 @@ class NaiveSlurm:
             self.used[row] += amount
             self.seconds_left[row] += amount * self.jobs["limit"][job]
         memory, cpus = len(nodes) * self.jobs["mem"][job], sum(self.taken(job, node)[0] for node in nodes)
+        if self.jobs["whole"][job]:
+            memory += (cpus - len(nodes) * self.jobs["cpus"][job]) * self.jobs["mem_per_cpu"][job]
         if self.jobs["whole"][job] == ALL_MEMORY:
             memory, cpus = sum(self.totals[1][node] for node in nodes), len(nodes) * self.jobs["cpus"][job]
         billed = cpus * self.jobs["per_cpu"][job] + memory * self.jobs["per_mb"][job]

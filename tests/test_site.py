@@ -360,6 +360,23 @@ def test_memory_that_is_not_consumed_is_not_billed_and_tres_weights_count_what_w
         assert held.tolist() == [billed] and found.base.tolist() == [100]
 
 
+def test_memory_that_a_log_says_may_be_the_default():
+    """That of a job's CPUs grows with those of its cores; that of a node is not of its tasks; other memory stays."""
+    nodes = check(pd.DataFrame({"node_id": ["n1"], "cpus": 8, "mem_mb": 1000, "threads_per_core": 2}), NODE)
+    rows = {
+        "job_id": ["a", "b", "c"],
+        "mem_mb_per_node": [10, 15, 0],
+        "n_tasks": [0, 0, 3],
+        "mem_mb_per_task": [0, 0, 34],
+    }
+    jobs = pd.DataFrame(rows).assign(submit_time=0, run_time=9, requested_time=60, n_nodes=1, cpus_per_node=1)
+    partition = (Partition(name="p", nodes="ALL", default=True),)
+    for default, mem, of_node in (("def_mem_per_cpu_mb", [20, 15, 34], 0), ("def_mem_per_node_mb", [10, 15, 0], 100)):
+        rules = Site(partitions=partition, select=Select(**{default: 10 if "cpu" in default else 100}))
+        found = lay_out(rules, nodes, check(jobs, JOB)).jobs
+        assert found.mem.tolist() == mem and found.node_mem.tolist()[2] == of_node
+
+
 def test_a_job_that_takes_nodes_whole_is_as_large_as_it_asks(tmp_path):
     """The size factor counts the CPUs that a job has requested, also of a job that takes its nodes whole."""
     nodes = check(pd.DataFrame({"node_id": ["n1", "n2"], "cpus": 8, "mem_mb": 100}), NODE)

@@ -51,6 +51,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     first, n_jobs = int(jobs["submit_time"].iloc[0]), len(jobs)
     jobs, of_job = in_each_partition(jobs)
     known = Known(site, nodes, jobs, of_job)
+    jobs = known.jobs
     places, place_of = _places(known)
     whole, all_memory = known.whole(), known.all_memory()
     limit = known.limits_of_time()
@@ -67,6 +68,8 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     of_task = np.where(own_cores == EACH_CPU, step * per_core, step + own_cores * (-step % per_core))
     of_tasks = np.where(own_cores > 0, n_cpus // step * of_task, n_cpus)
     n_cpus = np.where(flexible, n_cpus, -(-of_tasks // per_core) * per_core)
+    more_memory = (n_cpus - units.cpus) * known.memory_per_cpu()
+    memory = memory + np.where(flexible | all_memory | (own_cores == EACH_CPU), 0, more_memory)
     n_asked = -(-count * np.where(flexible, of_tasks, n_cpus) // per_core) * per_core
     widest = (
         counted.max() if len(np.unique(counted)) > 1 else 1

@@ -12,7 +12,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files.gpu_pools import models_of
-from procure.simulator.arrays import gpus_of
+from procure.simulator.arrays import gpus_of, task_columns
 from procure.site.bought import joined, texts
 from procure.site.limits import MODEL, accounts_above
 from procure.site.model import Association, Partition, Site
@@ -48,6 +48,9 @@ class Known:
             raise TableError(f"job {job} names no partition of the site, and the site has no default partition")
         self.given_partition = given
         self.partition_of = np.array(of, np.int64)
+        if "mem_mb_per_task" in jobs:  # a log shares the default of a node out to the job's tasks
+            shared = -(-self._memory_per_node() // np.maximum(task_columns(jobs)["n_tasks"], 1))
+            self.jobs = jobs.assign(mem_mb_per_task=jobs["mem_mb_per_task"].where(jobs["mem_mb_per_task"] != shared, 0))
         self.user = self.text("user")
         self.given_account = self.text("account")
         defaults: dict[str, str] = {}
@@ -139,10 +142,11 @@ class Known:
     def memory(self, n_cpus: np.ndarray) -> np.ndarray:
         """Return the memory per node that is allocated, MB: what was asked for, else the default of so many CPUs."""
         asked, per_cpu = self.jobs["mem_mb_per_node"].to_numpy(np.int64), self.memory_per_cpu()
-        select = self.site.select
-        per_node = [each.def_mem_per_node_mb or select.def_mem_per_node_mb or 0 for each in self.site.partitions]
-        default = np.where(per_cpu > 0, n_cpus * per_cpu, np.array(per_node, np.int64)[self.partition_of])
-        return np.where(asked > 0, asked, default)
+        return np.where(asked > 0, asked, np.where(per_cpu > 0, n_cpus * per_cpu, self._memory_per_node()))
+
+    def _memory_per_node(self) -> np.ndarray:
+        usual = self.site.select.def_mem_per_node_mb or 0
+        return np.array([each.def_mem_per_node_mb or usual for each in self.site.partitions])[self.partition_of]
 
     def per_gpu(self, field: str, what: str) -> np.ndarray:
         """Return a default per GPU of each job whose `gpu_defaults` name it: int64[n_jobs]; 0 = none."""
@@ -151,14 +155,17 @@ class Known:
         return given[self.partition_of] * np.array([what in text for text in self.text("gpu_defaults")], bool)
 
     def memory_per_cpu(self) -> np.ndarray:
-        """Return the default of memory per CPU, MB; 0 where a job asks for its memory or the default is per node."""
+        """Return the memory that comes with each CPU of a job, MB; 0 where it asks for that of nodes, or gets so much.
+
+        A log says what a job got by default as what it asked for: the default of its CPUs is taken to be it.
+        """
         select = self.site.select  # of both Slurm takes that per node
         usual = 0 if select.def_mem_per_node_mb else select.def_mem_per_cpu_mb or 0
-        given = [0 if e.def_mem_per_node_mb else e.def_mem_per_cpu_mb or usual for e in self.site.partitions]
-        asked = self.jobs["mem_mb_per_node"].to_numpy(np.int64)
-        if "mem_mb_per_task" in self.jobs:
-            asked = np.maximum(asked, self.jobs["mem_mb_per_task"].to_numpy(np.int64))
-        return np.where(asked > 0, 0, np.array(given, np.int64)[self.partition_of])
+        each = [0 if e.def_mem_per_node_mb else e.def_mem_per_cpu_mb or usual for e in self.site.partitions]
+        default, of = np.array(each, np.int64)[self.partition_of], task_columns(self.jobs)
+        asked, cpus = self.jobs[["mem_mb_per_node", "cpus_per_node"]].to_numpy(np.int64).T
+        of_cpu = of["mem_mb_per_task"] // np.maximum(of["cpus_per_task"], 1)
+        return np.where(of_cpu > 0, of_cpu, np.where((asked > 0) & (asked != default * cpus), 0, default))
 
     def limits_of_time(self) -> np.ndarray:
         """Return each job's limit in whole minutes, s: its own, at most the partition's, else the usual one."""

@@ -14,7 +14,7 @@ from procure.site.earliest import (
     shut_others,
 )
 from procure.site.limits import DIFFERENT
-from procure.site.needs import counted, taken
+from procure.site.needs import counted, mem_of_cpu, taken
 from procure.site.order import (
     array_full,
     barred,
@@ -76,6 +76,8 @@ def begin(own, job, n):
         cpus, mem = counted(own, job, node, units), units * jobs.mem[job] + jobs.node_mem[job]
         if jobs.whole[job] == ALL_MEMORY:
             cpus, mem = jobs.cpus[job], own.nodes.mem[node]
+        elif jobs.whole[job]:
+            mem += (cpus - units * jobs.cpus[job]) * mem_of_cpu(own, job)
         work.billed[job] += cpus * jobs.per_cpu[job] + mem * jobs.per_mb[job]
         work.n_on[node] += 1
         join(own, first + i, node)
