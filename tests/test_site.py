@@ -361,7 +361,7 @@ def test_memory_that_is_not_consumed_is_not_billed_and_tres_weights_count_what_w
 
 
 def test_memory_that_a_log_says_may_be_the_default():
-    """That of a job's CPUs grows with those of its cores; that of a node is not of its tasks; other memory stays."""
+    """That of a job's CPUs grows with those of its cores; that of a node does not; other memory stays."""
     nodes = check(pd.DataFrame({"node_id": ["n1"], "cpus": 8, "mem_mb": 1000, "threads_per_core": 2}), NODE)
     rows = {
         "job_id": ["a", "b", "c"],
@@ -371,10 +371,9 @@ def test_memory_that_a_log_says_may_be_the_default():
     }
     jobs = pd.DataFrame(rows).assign(submit_time=0, run_time=9, requested_time=60, n_nodes=1, cpus_per_node=1)
     partition = (Partition(name="p", nodes="ALL", default=True),)
-    for default, mem, of_node in (("def_mem_per_cpu_mb", [20, 15, 34], 0), ("def_mem_per_node_mb", [10, 15, 0], 100)):
-        rules = Site(partitions=partition, select=Select(**{default: 10 if "cpu" in default else 100}))
-        found = lay_out(rules, nodes, check(jobs, JOB)).jobs
-        assert found.mem.tolist() == mem and found.node_mem.tolist()[2] == of_node
+    for select, first, each in ((Select(def_mem_per_cpu_mb=10), 20, 34), (Select(def_mem_per_node_mb=100), 10, 0)):
+        found = lay_out(Site(partitions=partition, select=select), nodes, check(jobs, JOB)).jobs
+        assert found.mem.tolist() == [first, 15, 34] and found.mem_per_cpu.tolist()[1:] == [0, each]
 
 
 def test_a_job_that_takes_nodes_whole_is_as_large_as_it_asks(tmp_path):

@@ -51,7 +51,6 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     first, n_jobs = int(jobs["submit_time"].iloc[0]), len(jobs)
     jobs, of_job = in_each_partition(jobs)
     known = Known(site, nodes, jobs, of_job)
-    jobs = known.jobs
     places, place_of = _places(known)
     whole, all_memory = known.whole(), known.all_memory()
     limit = known.limits_of_time()
@@ -115,7 +114,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         **tasks._replace(node_mem=tasks.node_mem * int(site.select.memory))._asdict(),
         own_cores=own_cores,
         step=step,
-        mem_per_cpu=known.memory_per_cpu() * int(site.select.memory) * ~flexible,
+        mem_per_cpu=known.memory_per_cpu() * int(site.select.memory),
         gpus=units.words,
         in_order=((units.gpus > 0) & (task_columns(jobs)["gpus_per_task"] == 0)).astype(np.int64),
         whole=WHOLE * whole + ALL_MEMORY * all_memory,

@@ -48,9 +48,6 @@ class Known:
             raise TableError(f"job {job} names no partition of the site, and the site has no default partition")
         self.given_partition = given
         self.partition_of = np.array(of, np.int64)
-        if "mem_mb_per_task" in jobs:  # a log shares the default of a node out to the job's tasks
-            shared = -(-self._memory_per_node() // np.maximum(task_columns(jobs)["n_tasks"], 1))
-            self.jobs = jobs.assign(mem_mb_per_task=jobs["mem_mb_per_task"].where(jobs["mem_mb_per_task"] != shared, 0))
         self.user = self.text("user")
         self.given_account = self.text("account")
         defaults: dict[str, str] = {}
@@ -164,7 +161,10 @@ class Known:
         each = [0 if e.def_mem_per_node_mb else e.def_mem_per_cpu_mb or usual for e in self.site.partitions]
         default, of = np.array(each, np.int64)[self.partition_of], task_columns(self.jobs)
         asked, cpus = self.jobs[["mem_mb_per_node", "cpus_per_node"]].to_numpy(np.int64).T
-        of_cpu = of["mem_mb_per_task"] // np.maximum(of["cpus_per_task"], 1)
+        shared = -(-self._memory_per_node() // np.maximum(of["n_tasks"], 1))  # as a log shares a node's default out
+        of_cpu = np.where(of["mem_mb_per_task"] == shared, 0, of["mem_mb_per_task"]) // np.maximum(
+            of["cpus_per_task"], 1
+        )
         return np.where(of_cpu > 0, of_cpu, np.where((asked > 0) & (asked != default * cpus), 0, default))
 
     def limits_of_time(self) -> np.ndarray:

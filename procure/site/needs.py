@@ -21,13 +21,6 @@ def of_task(own, job, node):
 
 
 @part
-def mem_of_cpu(own, job):
-    """Return the MB that a job gets with each CPU; 0 where it asked for memory of a node."""
-    jobs = own.jobs
-    return jobs.mem[job] // max(jobs.cpus[job], 1) if jobs.flexible[job] else jobs.mem_per_cpu[job]
-
-
-@part
 def taken(own, job, node, what, units):
     """Return what so many units of a job take of a node: 0 CPUs, 1 MB, 2 GPUs, the next CPUs within a MaxCPUsPerNode.
 
@@ -45,7 +38,7 @@ def taken(own, job, node, what, units):
         return nodes.totals[what, node] if jobs.whole[job] else units * jobs.cpus[job] + more
     if what == 1:
         more *= jobs.own_cores[job] != EACH_CPU and own.rules.cores_count
-        mem = units * jobs.mem[job] + more * mem_of_cpu(own, job) + jobs.node_mem[job]
+        mem = units * jobs.mem[job] + more * jobs.mem_per_cpu[job] + jobs.node_mem[job]
         return nodes.mem[node] if jobs.whole[job] else mem
     return nodes.gpus[node] if jobs.whole[job] else units * jobs.gpus[job] + jobs.node_gpus[job]
 

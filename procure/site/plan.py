@@ -14,7 +14,7 @@ from procure.site.earliest import (
     shut_others,
 )
 from procure.site.limits import DIFFERENT
-from procure.site.needs import counted, mem_of_cpu, taken
+from procure.site.needs import counted, taken
 from procure.site.order import (
     array_full,
     barred,
@@ -77,7 +77,7 @@ def begin(own, job, n):
         if jobs.whole[job] == ALL_MEMORY:
             cpus, mem = jobs.cpus[job], own.nodes.mem[node]
         elif jobs.whole[job]:
-            mem += (cpus - units * jobs.cpus[job]) * mem_of_cpu(own, job)
+            mem += (cpus - units * jobs.cpus[job]) * jobs.mem_per_cpu[job]
         work.billed[job] += cpus * jobs.per_cpu[job] + mem * jobs.per_mb[job]
         work.n_on[node] += 1
         join(own, first + i, node)
