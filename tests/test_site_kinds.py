@@ -277,6 +277,11 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (f"NodeName=n1 CPUs=9 RealMemory=9 Gres=gpu:2K\n{ALL}", "node n1 gres", "of GPUs none"),
         (NODES + "PartitionName=a,b Nodes=ALL\n", "partition a,b", "no job"),
         (f"PreemptType=preempt/qos\n{NODES}{ALL}", "QOS", "qos"),
+        (f"NodeName=n1 CPUs=9 RealMemory=9 State=Drian\n{ALL}", "State", "no state"),
+        (f"PreemptType=preempt/partition_prio\n{NODES}{ALL}", "PreemptMode", "does not start"),
+        (f"NodeSet=a Nodes=n1\nNodeSet=a Nodes=n2\n{NODES}{ALL}", "a", "this one counts"),
+        (f"PreemptMode=REQUEUE\n{NODES}{ALL}", "PreemptMode", "does not start"),
+        (f"SlurmctldParameters=max_powered_nodes=2\n{NODES}{ALL}", "SlurmctldParameters", "max_powered_nodes"),
         (NODES + "PreemptType=preempt/partition_prio\nPartitionName=p Nodes=ALL PreemptMode=WITHIN\n",
          "partition p PreemptMode", "WITHIN"),
         (f"PreemptType=preempt/qos\nPreemptMode=CHECKPOINT\n{NODES}{ALL}", "PreemptMode", "not simulated"),
@@ -404,6 +409,8 @@ def test_what_slurm_does_not_start_with_is_refused(site):
         site("NodeName=n1 CPUs=8 CpuSpecList=a RealMemory=9\n" + ALL)
     with pytest.raises(TableError, match=r"n1 would have 0 CPUs"):
         site("NodeName=n1 CPUs=8 CoreSpecCount=8 RealMemory=9\n" + ALL)
+    with pytest.raises(TableError, match=r"slurm.conf:5: a line holds one"):
+        site(NODES + "PartitionName=p Nodes=n1 PartitionName=q Nodes=n2\n")
     with pytest.raises(TableError, match=r"slurm.conf:5, partition p lln: 'on' was given; YES or NO"):
         site(NODES + "PartitionName=p Nodes=ALL LLN=on\n")
 
@@ -543,7 +550,7 @@ def test_tables_of_several_clusters_and_words_relative_to_an_account(site):
     assert (user.user, user.limits.max_jobs, user.usage) == ("o'b", 2, 7.0)
 
 
-def test_usage_that_sshare_told_after_the_log_is_that_without_the_logs_jobs(site):
+def test_usage_that_sshare_told_after_the_log_is_that_without_the_logs_jobs(site, tmp_path):
     """Of a month's log sshare runs at its end; taken for the beginning, it would put whoever ran last."""
     share = "Account|User|RawShares|RawUsage|\nroot|||{0}|\n a||1|{0}|\n  a|u|1|{0}|\n"
     usage, begin = 4000.0, 1_700_000_000
@@ -560,6 +567,9 @@ def test_usage_that_sshare_told_after_the_log_is_that_without_the_logs_jobs(site
     assert not [one for one in found.rules.not_understood if "RawUsage" in one.setting]
     assert layout.tree.usage[layout.jobs.association[0]] == pytest.approx(4000, rel=0.01)
     assert layout.tree.usage.max() == pytest.approx(4000, rel=0.01)
+    (tmp_path / "config.txt").unlink()
+    told = read_slurm(tmp_path, "UTC").rules.not_understood
+    assert [one for one in told if one.setting == "sshare RawUsage" and "is not known" in one.effect]
 
 
 def test_past_reservations_of_the_database(site):
@@ -692,6 +702,7 @@ def test_files_that_others_include(site, tmp_path):
         ("ClusterName=C\nInclude %c.conf\n", {"c__conf": "Licenses=x:2\n"}, lambda it: it.rules.licenses, {"x": 2}),
         ("NodeName=x CPUs=1 Feature=a\\#b Weight=4294967295\n", {},
          lambda it: it.nodes[["features", "weight"]].to_numpy().tolist()[-1], ["a#b", 10**9]),
+        ("SchedulerParameters=max_job_bf=5,bf_max_job_test=9\n", {}, lambda it: it.rules.scheduler.bf_max_job_test, 9),
         ("# a page\x0cNodeName=n1\nMailProg=/x\\\\\n", {}, lambda it: len(it.nodes), 4),
         ('PartitionName=q Nodes="n1 n3" AllowAccounts=Phys\n', {},
          lambda it: [(one.nodes, one.allow_accounts) for one in it.rules.partitions[:1]], [("n1,n3", ("phys",))]),

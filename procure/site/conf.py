@@ -180,6 +180,8 @@ def _note_left_out(found: Configuration) -> None:
         (mute, mute[0]["_where"] if mute else "", "State",
          f"{counted(len(mute), 'node')} from {mute[0]['nodename'] if mute else ''} on did not answer (*): in Slurm "
          "they take no jobs, here they do"),
+        ("max_powered_nodes" in get("slurmctldparameters", "").lower(), where("slurmctldparameters", ""),
+         "SlurmctldParameters", "max_powered_nodes is not modelled: jobs may start on more nodes than in Slurm"),
         (weighed and not tracked, "".join(weighed[:1]), "AccountingStorageTRES",
          "does not name gres/gpu, which weights name: Slurm does not count it, here it counts"),
     ]  # fmt: skip
@@ -198,7 +200,7 @@ def _kind(path: Path, text: str) -> str:
         return "conf" if path.name == "slurm.conf" else path.stem
     if is_slurm_topology(path):
         return "topology"
-    if re.match(r"(Cluster|Parent|Account|User|QOS) - ", head):
+    if re.match(r"(Cluster|Parent|Account|User|QOS) - |(add|modify|remove|delete|create)\s", head):
         return "accounting"
     if _NO_SLURM_CONF.match(path.name):
         return "other"
@@ -206,9 +208,7 @@ def _kind(path: Path, text: str) -> str:
         return "conf" if re.search(r"(?im)^\s*(clustername|nodename|partitionname|include)\b", text) else ""
     if not lines:
         return ""
-    if SACCTMGR.search(text) or re.match(r"(add|modify|remove|delete|create)\s", head):
-        return "accounting"
-    if _is_table(lines[0]) or _is_aligned(lines):
+    if SACCTMGR.search(text) or _is_table(lines[0]) or _is_aligned(lines):
         return "accounting"
     for key, kind in _BLOCKS.items():
         if head.lower().startswith(f"{key}=") and ".conf" not in path.name:  # as in a copy, nodes.conf.old
@@ -291,6 +291,8 @@ def _take_lines(path: Path, found: Configuration) -> None:
         first = re.match(r"\w+(?=\s*=)", line.lower())
         key = first[0] if first and first[0] in defaults else None
         if key:
+            if sum(name.lower() in defaults for name, _ in _PAIR.findall(line)) > 1:
+                raise TableError(f"{path.parent}, {where}: a line holds one node or partition; put each on its own")
             if "features" in record:  # another name of it
                 record.setdefault("feature", record.pop("features"))
             if record[key].upper() == "DEFAULT":

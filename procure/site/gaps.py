@@ -15,6 +15,8 @@ from procure.workload.slurm import MODEL, expand_nodes
 
 GPU = re.compile(rf"gpu(?::(?!no_consume|\d+[kKmMgG]$)({MODEL}))?(?:[:=](\d+))?")
 """A node's GPUs: the model, and how many."""
+_STATES = re.compile("(UNKNOWN|DOWN|IDLE|ALLOCATED|ERROR|MIXED|FUTURE|EXTERNAL|CLOUD.*|DRAIN.*|FAIL.*)?$")
+"""What a line of a node may set."""
 
 
 def without_database(found: Configuration) -> list[NotUnderstood]:
@@ -156,6 +158,7 @@ def node_gaps(found: Configuration) -> list[NotUnderstood]:
             ("RealMemory", "not given: 1 MB, as Slurm takes it: jobs that ask for memory fit nowhere"): (
                 "mem_mb" not in given
             ),
+            ("State", "no state of Slurm's: taken to be up"): not ("_shown" in record or _STATES.match(state)),
             ("State", "CLOUD: taken to be up whenever a job needs it"): "CLOUD" in state,
         }
         for gap in (gap for gap, there in gaps.items() if there):
@@ -184,8 +187,7 @@ def unlisted(
 
 _ALONE = "not modelled: its nodes are closed to others for its time alone"
 _FLAGS = {
-    "WEEKDAY": "that it comes again is not modelled: it stands for its own day only",
-    "WEEKEND": "that it comes again is not modelled: it stands for its own day only",
+    **dict.fromkeys(("WEEKDAY", "WEEKEND"), "that it comes again is not modelled: it stands for its own day only"),
     "MAGNETIC": "jobs that do not name it stay outside, also of those whom it would draw",
     "TIME_FLOAT": "it begins ever later, as scontrol showed it: here it begins at the time shown",
     "REPLACE": "its nodes stay the same, also once jobs run on them",

@@ -36,6 +36,8 @@ def resolve_node_sets(found: Configuration) -> None:
         for node in found.nodes if wanted else ():
             features = set(re.split("[,|&]", node.get("feature", "")))
             named += expand_nodes(node["nodename"]) if wanted & features else []
+        if record["nodeset"] in sets:
+            found.unread.append((record["_where"], record["nodeset"], "a NodeSet of a line before: this one counts"))
         sets[record["nodeset"]] = list(dict.fromkeys(named))
     for record in found.partitions if sets else ():
         parts = host_names(record["nodes"], record["_where"]) if record.get("nodes") else []

@@ -157,8 +157,8 @@ NUMBERS = (
     Row("bf_window", "bf_window", lambda text: (number := positive(text)) and 60 * number),
 )  # fmt: skip
 SCHEDULER = (
-    *NUMBERS,
     Row("max_job_bf", "bf_max_job_test", lambda text: unless_negative(text) or None),
+    *NUMBERS,
     Row("sched_min_interval", "sched_min_interval", lambda text: whole(text) / 1e6),
     *(Row(name, name, lambda _: True) for name in ("bf_continue", "defer", "assoc_limit_stop")),
     Row("bf_one_resv_per_job", "bf_one_resv_per_job", lambda _: True, "a job may hold several reservations"),

@@ -222,7 +222,9 @@ def _preemption_gaps(
     """Name what a site's preemption has that is not simulated."""
     kind = found.settings.get("preempttype", "preempt/none").lower().removeprefix("preempt/")
     mode = found.settings.get("preemptmode", "OFF")
-    turns = _turns(partitions, kind if "gang" in words(mode) else "none", found.where.get("preemptmode", ""))
+    odd = (kind == "none") != {"cancel", "requeue", "suspend", "checkpoint"}.isdisjoint(words(mode))
+    turns = gaps_of([(odd, "PreemptMode", mode, f"Slurm does not start with it beside PreemptType=preempt/{kind}")])
+    turns += _turns(partitions, kind if "gang" in words(mode) else "none", found.where.get("preemptmode", ""))
     if kind == "none":
         return turns
     where, gaps = found.where.get("preempttype", ""), []
@@ -300,7 +302,8 @@ _KNOWN_SELECT = re.compile(
 def _priority(found: Configuration, values: dict[str, Any], tz: str | None, unknown: list[NotUnderstood]) -> Priority:
     """Read the priority's type and flags beside its rows; adds what is not modelled."""
     kind = found.settings.get("prioritytype", "priority/multifactor").removeprefix("priority/")
-    told, known = any("RawUsage" in text for _, text in found.accounting), tz is not None or found.shown_at.isdecimal()
+    told = any("RawUsage" in text for _, text in found.accounting)
+    known = found.shown_at and (tz is not None or found.shown_at.isdecimal())
     with contextlib.suppress(ValueError):  # sshare ran beside scontrol
         values["usage_at"] = unix_seconds(found.shown_at, tz) if told and found.shown_at else None
     effect = "when sshare ran is not known (scontrol show config tells it, --tz its zone): strike usage of later out"
@@ -360,11 +363,8 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
 def _preemption(found: Configuration, values: dict[str, Any]) -> Preemption:
     get = found.settings.get
     kind = get("preempttype", "preempt/none").lower().removeprefix("preempt/")
-    said = [*words(get("preemptparameters", ""))]
-    said += [
-        word.removeprefix("preempt_") for word in words(get("schedulerparameters", "")) if word.startswith("preempt_")
-    ]
-    given = dict(word.partition("=")[::2] for word in said)
+    said = (*words(get("preemptparameters", "")), *words(get("schedulerparameters", "")))
+    given = dict(word.removeprefix("preempt_").partition("=")[::2] for word in said)
     expire = re.search(r"cred_expire=(\d+)", get("authinfo", ""))
     values |= {
         "type": _PREEMPT_TYPES.get(kind, "none"),
