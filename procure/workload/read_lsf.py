@@ -63,9 +63,9 @@ def _take(found: Rows, number: int, line: str) -> None:
     gpus = _GPUS.findall(" ".join([*rest[24:], fields[13], command])) or [("0", "")]
     n_nodes = max(len(slots), 1)
     held = int(gpus[0][0] or 1) * (cpus if gpus[0][1] else n_nodes)
-    if len({n for n, _ in gpus if n}) > 1:
-        found.note("careful: {jobs} name several numbers of GPUs: the first is taken for all their hosts")
     text = " ".join([fields[13], *rest[24:]])
+    if held and (len({n for n, _ in gpus if n}) > 1 or re.search(r"\}\s*\+", text)):
+        found.note("careful: {jobs} with GPUs that differ by host: the first number is taken for all their hosts")
     others = {name for part in re.findall(r"rusage\[[^\]]*", text) for name in _OTHERS.findall(part)}
     found.unread(others | {"affinity[…], CPUs of a slot"} if "affinity[" in text else others)
     after = re.fullmatch(rf"({'|'.join(_AFTER)})\((\d+)\)", fields[14].strip())

@@ -235,11 +235,10 @@ def _in_order(job_id: pd.Series, times: dict[str, np.ndarray]) -> pd.DataFrame:
 
 
 def _elapsed(log: _Log, times: dict[str, np.ndarray]) -> np.ndarray:
-    if log.pick("ElapsedRaw") is not None:
-        return _first(log.number("ElapsedRaw"), times["end_time"] - times["start_time"])
-    written, between = log.duration("Elapsed"), times["end_time"] - times["start_time"]
+    away, written = log.duration("Suspended"), log.duration("Elapsed")
+    between = times["end_time"] - times["start_time"] - (0 if away is None else away)
     unsaid = log.text("Elapsed").str.upper().isin(["", "INVALID"])
-    return between if written is None else _first(np.where(unsaid, np.nan, written), between)
+    return _first(log.number("ElapsedRaw"), np.where(unsaid, np.nan, 0 if written is None else written), between)
 
 
 def _limit(log: _Log) -> np.ndarray:
