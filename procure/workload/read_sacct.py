@@ -318,7 +318,8 @@ def _gpus(
     several = np.zeros(len(told), bool)
     several[unnamed] = models > 1
     log.ledger.count(several, "with GPUs of several models: which node has which is not told, so any model will do")
-    shares = told.str.contains(r"\b(?:shard|mps)\b").to_numpy(bool) & (each == 0)
+    on_line = log.text(LAST_FIELD).str.contains(r"\b(?:shard|mps):\w")
+    shares = (told.str.contains(r"\b(?:shard|mps)\b") | on_line).to_numpy(bool) & (each == 0)
     log.ledger.count(shares, "asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
     others = told[log.ledger.keep].str.findall(r"\bgres/(?!gpu\b|shard\b|mps\b)(\w+)").map(np.unique).explode().dropna()
     if len(others):
