@@ -124,6 +124,7 @@ FIGURES = "job_id user run_time requested_time n_nodes cpus_per_node mem_mb_per_
         ("lsf", LSF.replace(" 33 16 ", " 33 4 "), [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),  # -n 4,16
         ("lsf", '"EVENT_ADRSV_FINISH" "10.1" 1704186000\n' + LSF.replace('"rusage[ngpus_physical=2]"', '""')
          .replace(" 0 10", ' 0 10 "rusage[ngpus_physical=2.00]"'), [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),
+        ("lsf", LSF.replace("physical=2", "physical=0.50"), [["41", "ann", 3600, 9000, 2, 8, 0, 1]]),
         ("lsf", LSF.replace("physical=2", "physical=2.00/task"), [["41", "ann", 3600, 9000, 2, 8, 0, 16]]),
         ("sge", SGE.replace("gpu=4", "gpu=4,gpu_type=V100"), [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
         ("sge", SGE.replace("gpu=4", "coproc_v100=4"), [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
@@ -169,6 +170,15 @@ FIGURES = "job_id user run_time requested_time n_nodes cpus_per_node mem_mb_per_
         ("sge", REPORTING + SGE.splitlines()[1] + "\n", [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
         ("pbs", TORQUE.replace("b1/0+b1/1+b2/0+b2/1", '"R00-M0-128"').replace("ncpus=1", "ncpus=8192")
          .replace("nodes=2:big:ppn=2", "nodect=128"), [["9.m", "bob", 100, 7200, 128, 64, 0, 0]]),  # of Cobalt
+        ("pbs", TORQUE.replace("ppn=2", "ppn=all"), [["9.m", "bob", 100, 7200, 2, 2, 0, 0]]),
+        ("slurmdbd", SLURMDBD.replace("_job,", "_job,job_name,", 1).replace("5,0,", r'5,"a \"b\", c",0,')
+         .replace("6,0,", r"6,\N,0,"), [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
+        ("sacct", "JobID|User|Submit|Start|End|ReqCPUS|Suspended|TimelimitRaw\n"
+         "1|ann|1704186000|1704186600|1704190200|4|00:10:00|120\n", [["1", "ann", 3000, 7200, 1, 4, 0, 0]]),
+        ("sacct", "JobID|User|Submit|Start|End|ReqCPUS|TimelimitRaw|SubmitLine\n" + "".join(
+            f"{n}|ann|1704186000|1704186600|1704190200|8|120|sbatch {line} a\n" for n, line in enumerate(
+                ("--gres=gpu:2", "-n 3 -G 2", "-c 8 --gpus-per-socket=2 --sockets-per-node=1"))),
+         [[f"{n}", "ann", 3600, 7200, 1, 8, 0, 2] for n in range(3)]),  # not all CPUs stand on the line
     ],
 )  # fmt: skip
 def test_a_log_is_told_and_read(tmp_path, name, text, rows):
@@ -318,9 +328,11 @@ def test_what_slurm_leaves_out_of_its_fields_stands_on_the_command_line(tmp_path
         row.format(4, 2, 3, 2, 2, 6, 3, "", "sbatch -N 2-3 -c 2 a"),
         row.format(5, 2, 2, 2, 1, 4, 2, "", "sbatch -N 1-3 --ntasks-per-node=2 a"),
         row.format(6, 6, 2, 6, 1, 6, 2, "", "sbatch -N 1-3 a"),  # -n 6 stands in the script
+        row.format(7, 8, 1, 8, 1, 8, 1, "", "sbatch -n 1 --tres-per-task=cpu:8,gres/gpu:1 a"),
         header=header,
     )
-    assert found.jobs["reservation"].tolist() == ["course", "other", "", "", "", ""]
+    assert found.jobs["reservation"].tolist() == ["course", "other", "", "", "", "", ""]
+    assert found.jobs["gpus_per_task"].tolist() == [0] * 6 + [1]
     asked = found.jobs[["n_tasks", "cpus_per_task", "min_nodes", "max_nodes"]].to_numpy().tolist()
     assert asked[2:5] == [[4, 1, 1, 4], [3, 2, 2, 3], [4, 1, 1, 3]] and asked[5][0] * asked[5][1] == 6
     assert any("3 jobs asked for a range of nodes alone" in one for one in found.notes)
@@ -603,7 +615,7 @@ def test_a_run_before_the_last_is_not_lost(tmp_path):
 def test_gpus_by_a_name_of_the_site_are_said(tmp_path):
     (tmp_path / "log").write_text(PBS.replace("ngpus=1", "accel_gpu=True"))
     found = import_log(tmp_path / "log")
-    assert any("1 job name GPUs, but no number" in note for note in found.notes)
+    assert any("1 job naming GPUs, but no number" in note for note in found.notes)
     (tmp_path / "log.csv").write_text("s,r,c,g,gres\n1704186000,9,4,a100:2,gpu:2\n1704186000,9,4,gpu:1,\n")
     columns = {"submit_time": "s", "run_time": "r", "cpus_per_node": "c"}
     assert any("column gres is not read" in one for one in import_log(tmp_path / "log.csv", columns=columns).warnings)
@@ -800,7 +812,15 @@ def test_what_is_known_but_not_read_is_named_with_the_way_on(tmp_path, text, wor
         (LONG.replace("RequestMemory", "RequestFpga = 2\nRequestMemory"), "not read: fpga (1 job)"),
         (f"{SACCT}|ReqTRES\n1|a|1704186000|1704186600|1704190200|COMPLETED|90|4|8G|1|01:00:00|cpu=4,gres/npu=2\n",
          "not read: npu (1 job)"),
+        (f"{SACCT}|SubmitLine\n1|a|1704186000|1704186600|1704190200|COMPLETED|90|4|8G|1|1:00:00|sbatch --gres=mps:9\n",
+         "1 job asked for a share of a GPU"),
         (JOBCOMP.rstrip("\n"), "the last line has no end"),
+        (TORQUE.replace(":big:", ":gpu:"), "careful: 1 job naming GPUs"),  # of a node, or of another's resources
+        (TORQUE.replace("ncpus=1", "gres=gpus:2"), "careful: 1 job naming GPUs"),
+        (TORQUE.replace("Resource_List.nodes=2:big:ppn=2", "req_information.gpus.0=1"), "careful: 1 job naming GPUs"),
+        (TORQUE.replace("ncpus=1", "vmem=8gb"), "not read: vmem (1 job)"),
+        (LSF.replace("rusage[ngpus_physical=2]", "1*{rusage[ngpus=2]} + 15*{select[any]}"), "careful: 1 job with GPUs"),
+        (ROW.replace("-1 -1\n", "1 -1\n"), "1 job with a preceding job (field 17)"),
     ],
 )  # fmt: skip
 def test_what_is_asked_for_and_not_read_is_named(tmp_path, text, said):

@@ -37,8 +37,8 @@ _OWN_CORES = {
 }  # fmt: skip
 _LONG = (
     *_SHORT.values(), *_BARE, *_UNHEEDED.difference(_SHORT.values(), _BARE),
-    "cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gres", "mem", "mem-per-cpu",
-    "mem-per-gpu", "ntasks-per-gpu", "ntasks-per-node", "tasks-per-node", "wrap",
+    "cpus-per-gpu", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres", "mem", "mem-per-cpu",
+    "mem-per-gpu", "ntasks-per-gpu", "ntasks-per-node", "tasks-per-node", "tres-per-task", "wrap",
 )  # fmt: skip
 """Long options that are read here."""
 
@@ -127,6 +127,7 @@ class Asked(NamedTuple):
     mem_mb_per_node: int = -1
     gpus_per_task: int = 0
     gpus_per_node: int = 0
+    gpus_left: int = 0  # of the whole job, whose shape is unknown
     gpu_type: str = ""
     exclusive: bool = False
     all_memory: bool = False  # of each node, --mem=0; it counts for the CPUs that it asked for
@@ -158,6 +159,8 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         n = n or tasks * (gpus["gpus"] or gpus["gpus-per-node"] * max(low, 1))
         gpus["gpus"] = gpus["gpus"] or (0 if gpus["gpus-per-node"] else n // tasks)
     n = n or (gpus["gpus"] // gpus["gpus-per-task"] if gpus["gpus-per-task"] else 0)
+    left = gpus["gpus"] or max(gpus["gpus-per-node"] * max(low, 1), gpus["gpus-per-task"] * max(n, 1))
+    unknown = Asked(gpus_left=left, gpu_type=model, exclusive=whole, all_memory=all_memory)
     least = max(low, 1) * max(wide, 1)
     own = c
     c = c or _whole(options, "cpus-per-gpu") * (gpus["gpus-per-task"] or (gpus["gpus"] if n <= 1 else 0))
@@ -167,7 +170,7 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
     elif cpus and cpus not in ((n or least) * (own or 1), (n or least) * (c or 1)):  # those per GPU are not counted
         n, c = _completed(n, own, least if low or wide else 0, cpus)
         if not n:
-            return Asked(gpu_type=model, exclusive=whole, all_memory=all_memory)
+            return unknown
     of_each *= not n
     n, c = n or least, c or 1
     stated = max(min(low, n), 1)
@@ -193,7 +196,7 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         all_memory=all_memory,
         of_each=of_each,
     )
-    return asked if asked.gpus_per_task or asked.gpus_per_node else _shared_out(asked, gpus["gpus"])
+    return asked if asked.gpus_per_task or asked.gpus_per_node else _shared_out(asked, gpus["gpus"]) or unknown
 
 
 def by_gpu(asked: Asked, options: Mapping[str, str]) -> Asked:
@@ -220,8 +223,8 @@ def _completed(n: int, c: int, least: int, cpus: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _shared_out(asked: Asked, gpus: int) -> Asked:
-    """Give the GPUs of a whole job to its tasks, or each GPU as many tasks as there are to it, as one; else unknown."""
+def _shared_out(asked: Asked, gpus: int) -> Asked | None:
+    """Give the GPUs of a whole job to its tasks, or each GPU as many tasks as there are to it, as one; else None."""
     n = asked.n_tasks
     if not gpus:
         return asked
@@ -231,7 +234,7 @@ def _shared_out(asked: Asked, gpus: int) -> Asked:
         return asked._replace(gpus_per_task=gpus // n)
     k = n // gpus
     if n % gpus or asked.tasks_per_node % k:
-        return Asked(gpu_type=asked.gpu_type, exclusive=asked.exclusive, all_memory=asked.all_memory)
+        return None
     return asked._replace(
         n_tasks=gpus,
         cpus_per_task=asked.cpus_per_task * k,
@@ -256,13 +259,16 @@ def _nodes(options: Mapping[str, str]) -> tuple[int, int]:
 def _gpus(options: Mapping[str, str]) -> tuple[dict[str, int], str]:
     """Read ``--gpus=a100:2`` and the like, and ``--gres=gpu:a100:2``, which is of each node; and the model."""
     counts, model = {}, ""
-    for name in ("gpus", "gpus-per-node", "gpus-per-task"):
+    for name in ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"):
         kind, _, number = options.get(name, "").rpartition(":")
         counts[name] = _whole({name: number}, name)
         model = kind or model
     of_node, kind = parse_gres(options.get("gres", ""))
+    of_task, own = parse_gres(options.get("tres-per-task", ""))
+    of_node = max(of_node, counts["gpus-per-socket"] * max(_whole(options, "sockets-per-node"), 1))
     counts["gpus-per-node"] = max(counts["gpus-per-node"], int(of_node))
-    return counts, kind or model
+    counts["gpus-per-task"] = max(counts["gpus-per-task"], int(of_task))
+    return counts, kind or own or model
 
 
 def _whole(options: Mapping[str, str], name: str) -> int:
@@ -384,7 +390,8 @@ def line_columns(
     why = "no SubmitLine" if lines is None else "no command line or script tells"
     # Where the centre does not count GPUs (AccountingStorageTRES), or not by model, only the command line tells of it.
     gpus = asked["gpus_per_node"] + asked["gpus_per_task"] * np.maximum(asked["tasks_per_node"], 1)
-    unseen = (shape == "nodes") & (asked["shape"] == "nodes") & (columns["gpus_per_node"] == 0) & (gpus > 0)
+    gpus = gpus + np.ceil(asked["gpus_left"] / columns["n_nodes"])
+    unseen = (asked["shape"] != "tasks") & (columns["gpus_per_node"] == 0) & (gpus > 0)
     columns["gpus_per_node"] = np.where(unseen, gpus, columns["gpus_per_node"])
     unnamed = (columns["gpus_per_node"] > 0) & (columns["gpu_type"] == "")
     columns["gpu_type"] = np.where(unnamed, asked["gpu_type"], columns["gpu_type"])

@@ -316,8 +316,9 @@ class Rows:
         for number, line in self.lines():
             try:
                 read(self, number, line)
-            except (ValueError, LookupError, csv.Error):
-                self.bad(number, line, wanted)
+            except (ValueError, LookupError, csv.Error) as error:
+                value = re.search(r"^invalid literal .*: ('.*')$", str(error))
+                self.bad(number, line, f"{wanted}: {value[1]} is no number" if value else wanted)
         return self
 
     def add(self, number: int, **fields: Any) -> None:

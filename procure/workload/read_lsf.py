@@ -7,6 +7,7 @@ the end of a job.
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections import Counter
 
@@ -15,7 +16,7 @@ from procure.workload.ledger import Rows, duration
 _DONE, _EXCLUSIVE = 0x40, 0x40
 """Bits of a job's status and of its options (lsf.h)."""
 _GPUS = re.compile(
-    r"(?:rusage\[[^\]]*?\bn?gpus?(?:_physical|_excl_p|_shared)?\s*=\s*|-gpu\s+(?:\S*num=)?)(\d+)?(?:\.\d+)?(/task)?"
+    r"(?:rusage\[[^\]]*?\bn?gpus?(?:_physical|_excl_p|_shared)?\s*=\s*|-gpu\s+(?:\S*num=)?)(\d+(?:\.\d+)?)?(/task)?"
 )
 _OTHERS = re.compile(r"(?<=[\[,:])\s*(?!n?gpus?(?:_|\b)|mem|swp|tmp|duration|decay|j_)(\w+)\s*=")
 """Names within rusage[…], but for those that are read or said."""
@@ -60,12 +61,13 @@ def _take(found: Rows, number: int, line: str) -> None:
         found.note("{jobs} asked for a range of slots (-n 4,16): those that they got are taken")
         cpus = n
     # What bsub -gpu asked for stands in the effective resource requirement, near the end.
-    gpus = _GPUS.findall(" ".join([*rest[24:], fields[13], command])) or [("0", "")]
+    named = _GPUS.findall(" ".join([*rest[24:], fields[13], command]))
+    gpus = [(n and str(math.ceil(float(n))), each) for n, each in named] or [("0", "")]
     n_nodes = max(len(slots), 1)
     held = int(gpus[0][0] or 1) * (cpus if gpus[0][1] else n_nodes)
-    if len({n for n, _ in gpus if n}) > 1:
-        found.note("careful: {jobs} name several numbers of GPUs: the first is taken for all their hosts")
     text = " ".join([fields[13], *rest[24:]])
+    if held and (len({n for n, _ in gpus if n}) > 1 or re.search(r"\}\s*\+", text)):
+        found.note("careful: {jobs} with GPUs that differ by host: the first number is taken for all their hosts")
     others = {name for part in re.findall(r"rusage\[[^\]]*", text) for name in _OTHERS.findall(part)}
     found.unread(others | {"affinity[…], CPUs of a slot"} if "affinity[" in text else others)
     after = re.fullmatch(rf"({'|'.join(_AFTER)})\((\d+)\)", fields[14].strip())

@@ -13,13 +13,13 @@ from procure.workload.ledger import Rows, clock, duration
 
 _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;[A-Za-z];[^;]*;")
 _PAIR = re.compile(r'([^\s=]+)=("[^"]*"|\S*(?: [kmgt]b\b)?)')  # mem=4 gb
-_MB = {"b": 1e-6, "kb": 1024 / 1e6, "mb": 1.048576, "gb": 1073.741824, "tb": 1099511.627776}
-_WORD_BYTES, _LIST = 8, "Resource_List."
+_MB, _WORD_BYTES = {"b": 1e-6, "kb": 1024 / 1e6, "mb": 1.048576, "gb": 1073.741824, "tb": 1099511.627776}, 8
+_ASKED = re.compile(r"(?:Resource_List\.|(?=x$)|req_information\.(?=(?:gpus|memory)\.))(.+)")  # qsub -l, -W x=, -L
 _GPUS = re.compile(r"(?:n_?|num_?)?gpus?|naccelerators")
 _ABOUT = re.compile(r"[^.]*(?:gpu|accelerator)", re.IGNORECASE)
-"""Resources that count GPUs, of which sites name their own, and any that name them."""
+"""Resources that count GPUs, of which sites name their own, and any that name them, as nodes=1:gpu does."""
 _KNOWN = re.compile(
-    r"walltime|ncpus|nodect|nodes|neednodes|select|place|p?v?mem|p?cput|nice|ppn|procs|mpiprocs|ompthreads|mpp\w+|arch"
+    r"walltime|ncpus|nodect|nodes|neednodes|select|place|p?mem|p?cput|nice|ppn|procs|mpiprocs|ompthreads|mpp\w+|arch"
     rf"|naccesspolicy|{_ABOUT.pattern}.*"
 )
 """Resources that are read, said elsewhere, or are no amount of a node."""
@@ -47,11 +47,11 @@ def _take(found: Rows, number: int, line: str) -> None:
         return
     told = {name: value.strip('"') for name, value in _PAIR.findall(message)}
     hosts, slots = _hosts(told.get("exec_host", ""))
-    asked = {name[len(_LIST) :]: value for name, value in told.items() if name.startswith(_LIST)}
+    asked = {name[1]: value for key, value in told.items() if (name := _ASKED.fullmatch(key))}
     chunks = _chunks(next(filter(None, map(asked.get, ("select", "nodes", "nodect"))), "1"))
     n_nodes = len(hosts) or sum(n for n, _ in chunks)
     # Torque writes its default ncpus=1 beside nodes=2:ppn=8.
-    ppn = 0 if asked.get("select") else sum(n * int(c.get("ppn", 1)) for n, c in chunks)
+    ppn = 0 if asked.get("select") else sum(n * int(re.sub(r"\D", "", c.get("ppn", "1")) or 0) for n, c in chunks)
     width = int(asked.get("mppwidth", 0))  # of a Cray, whose host is that of the launcher
     n_nodes = max(n_nodes, -(-width // (int(asked.get("mppnppn", 0)) or width or 1)))
     if not asked.get("select") and (n := int(asked.get("nodect", 0))) > max(slots.total(), 1):
@@ -61,11 +61,11 @@ def _take(found: Rows, number: int, line: str) -> None:
     gpus = _gpus(asked) or sum(n * _gpus(c) for n, c in chunks) or sum(map(int, told_gpus))
     gpus = gpus or told.get("exec_gpus", "").count("/")  # n1-gpu/0+n1-gpu/1
     every = [one for c in (asked, *(what for _, what in chunks)) for one in c.items() if one[1] not in ("0", "False")]
-    named = [one for one in every if _ABOUT.match(one[0])]
+    named = [one for one in every if _ABOUT.match(re.sub(r"\w+=(?:0|False)\b", "", "=".join(one)))]
     models = {value for name, value in named if re.search("type|model", name, re.IGNORECASE)}
     model = f":{models.pop()}" if len(models) == 1 else ""
     if not gpus and named:
-        found.note("careful: {jobs} name GPUs, but no number of them that is read: taken as without any")
+        found.note("careful: {jobs} naming GPUs, but no number of them that is read: taken as without any")
     memory = _memory(asked.get("mem", "")) or sum(n * _memory(c.get("mem", "")) for n, c in chunks)
     memory = memory or cpus * _memory(asked.get("pmem", ""))
     found.unread({name for name, _ in every if not _KNOWN.fullmatch(name)})

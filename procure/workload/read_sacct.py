@@ -235,11 +235,10 @@ def _in_order(job_id: pd.Series, times: dict[str, np.ndarray]) -> pd.DataFrame:
 
 
 def _elapsed(log: _Log, times: dict[str, np.ndarray]) -> np.ndarray:
-    if log.pick("ElapsedRaw") is not None:
-        return _first(log.number("ElapsedRaw"), times["end_time"] - times["start_time"])
-    written, between = log.duration("Elapsed"), times["end_time"] - times["start_time"]
+    away, written = log.duration("Suspended"), log.duration("Elapsed")
+    between = times["end_time"] - times["start_time"] - (0 if away is None else away)
     unsaid = log.text("Elapsed").str.upper().isin(["", "INVALID"])
-    return between if written is None else _first(np.where(unsaid, np.nan, written), between)
+    return _first(log.number("ElapsedRaw"), np.where(unsaid, np.nan, 0 if written is None else written), between)
 
 
 def _limit(log: _Log) -> np.ndarray:
@@ -319,7 +318,8 @@ def _gpus(
     several = np.zeros(len(told), bool)
     several[unnamed] = models > 1
     log.ledger.count(several, "with GPUs of several models: which node has which is not told, so any model will do")
-    shares = told.str.contains(r"\b(?:shard|mps)\b").to_numpy(bool) & (each == 0)
+    on_line = log.text(LAST_FIELD).str.contains(r"\b(?:shard|mps):\w")
+    shares = (told.str.contains(r"\b(?:shard|mps)\b") | on_line).to_numpy(bool) & (each == 0)
     log.ledger.count(shares, "asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
     others = told[log.ledger.keep].str.findall(r"\bgres/(?!gpu\b|shard\b|mps\b)(\w+)").map(np.unique).explode().dropna()
     if len(others):

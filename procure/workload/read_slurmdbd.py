@@ -94,6 +94,8 @@ def rows(text: str) -> Rows:
 def _listed(text: str, found: Rows) -> list[dict[str, str]]:
     """Read the rows of a CSV."""
     every, header = list[dict[str, str]](), text.split("\n", 1)[0]
+    if re.search(r'\\"[^",;\t|\r\n]', text):  # MySQL puts a backslash before a quotation mark
+        text = re.sub(r'\\(\\|(?="))', lambda found: found[1] or '"', text)
     lines = io.StringIO(header.lower() + text[len(header) :], newline="")
     reader = csv.DictReader(lines, delimiter=_delimiter(header))
     try:

@@ -21,11 +21,10 @@ _NAMES = [
     *("average CPU time", "used memory", "requested processors", "requested time", "requested memory"),
     *("status", "user", "group", "executable", "queue", "partition", "preceding job", "think time"),
 ]
-_UNUSED = ("average CPU time", "used memory", "executable", "preceding job", "think time")
+_UNUSED = ("average CPU time", "used memory", "executable", "think time")
 _OF_GRIDS = 29
 """Fields of a line of the Grid Workload Archive."""
-_STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
-_PARTIAL, _CANCELLED = (2, 3, 4), 5
+_STATES, _PARTIAL, _CANCELLED = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}, (2, 3, 4), 5
 MOST_FIELDS = 64
 """Fields of a line: the standard's 18, and those that a centre adds."""
 LATEST_OWN = 500_000_000
@@ -71,6 +70,7 @@ def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledg
         ledger.drop(gone, "never started")
         ledger.drop(never, "no run time")
     ledger.refuse_decades(run)
+    ledger.count(field["preceding job"] >= 1, "with a preceding job (field 17), for whose end it does not wait here")
     _look_at_header(header, field, cpus_per_node, ledger)
     origin, clock = _origin(header, how.clock, submit[ledger.keep], ledger)
     submit = np.floor(submit) + origin
