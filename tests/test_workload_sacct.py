@@ -457,14 +457,15 @@ def test_options_in_any_spelling_ask_for_the_same(n, c, wide, low, more, style, 
         elif value:
             words.append(f"-{short[name]}{value}" if style == "short" and name in short else f"--{name} {value}")
     asked = asked_for(line_options(f"sbatch {' '.join(words)} {memory} -J x run.sh -n 99"), n * c)
-    least = max(min(low, n), -(-n // wide) if wide else 1)
+    stated = max(min(low, n), 1)
+    least = max(stated, -(-n // wide) if wide else 1)
     assert (asked.n_tasks, asked.cpus_per_task) == (n, c)
     assert asked.mem_mb_per_task == (100 * c if "per-cpu" in memory else 0)
     assert asked.mem_mb_per_node == (2048 if "2G" in memory else -1)
     high = low + more if low else 0
-    even = (wide and n == wide * least and high in (0, least)) or (high == least and high in (1, n))
+    even = (wide and n == wide * stated and high in (0, least)) or (high == least and high in (1, n))
     assert (asked.shape, asked.max_nodes) == ("nodes" if even else "tasks", high)
-    assert asked.min_nodes == (least if even else max(min(low, n), 1))
+    assert asked.min_nodes == stated
 
 
 @pytest.mark.parametrize(
