@@ -78,9 +78,7 @@ class Requests(NamedTuple):
     on_either: np.ndarray  # int64[…], number of the alternative, in order: one of which all has happened will do
     rank: np.ndarray  # int64[n_jobs], row and column of `preempts`
     preempts: np.ndarray  # int64[n_ranks, n_ranks], how a row's job ends a column's: 0 = not
-    yields: (
-        np.ndarray
-    )  # int64[n_jobs], of jobs that may be ended the one with the lowest is ended first, then the smallest
+    yields: np.ndarray  # int64[n_jobs], the job with the lowest gives way first, of equals the one on the fewest nodes
     exempt: np.ndarray  # int64[n_jobs], s that the job runs before it may be ended
     grace: np.ndarray  # int64[n_jobs], s that the job goes on when it gives way and is to be ended
     again: np.ndarray  # int64[n_jobs], 1 = the job waits again if it is ended for another

@@ -70,9 +70,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     more_memory = (n_cpus - units.cpus) * known.memory_per_cpu()
     memory = memory + np.where(flexible | all_memory | (own_cores == EACH_CPU), 0, more_memory)
     n_asked = -(-count * np.where(flexible, of_tasks, n_cpus) // per_core) * per_core
-    widest = (
-        counted.max() if len(np.unique(counted)) > 1 else 1
-    )  # the most that it may come to; `over_chosen` counts anew
+    widest = counted.max() if len(np.unique(counted)) > 1 else 1  # the most it may come to; `over_chosen` counts anew
     n_held = count * np.where(flexible, -(-of_tasks // per_core) * per_core, n_cpus)
     n_held = n_held if widest == 1 else count * n_cpus * np.where(own_cores > 0, widest, 1)
     n_held = np.where(whole, least * known.of_whole_nodes("cpus"), n_held + count * (-n_cpus % widest))
