@@ -96,6 +96,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     spread = np.minimum(tasks.spread, np.minimum(most, np.array(held, np.int64)[known.partition_of]))
     tasks = tasks._replace(least=needed, want=np.maximum(np.minimum(tasks.want, spread), needed), spread=spread)
     asked = amounts | {"cpu": (count * n_cpus).astype(float)}
+    stated = amounts | {"cpu": (count * np.where(flexible, n_cpus, of_tasks)).astype(float)}
     grown = job_size(known, asked, limit)
     differs = np.bincount(np.repeat(np.arange(len(limit)), np.diff(rows.first)), rows.asked != rows.amount, len(limit))
     grows = (whole & ~all_memory) | ((flexible | (len(np.unique(counted)) > 1)) & (counted.max() > 1))
@@ -122,9 +123,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         lln=known.of_partition(lambda each: each.lln or site.select.lln),
         user=pd.factorize(np.array(known.user, object))[0].astype(np.int64),
         association=association_of,
-        base=base_priority(
-            known, asked, asked | {"cpu": (count * np.where(flexible, n_cpus, of_tasks)).astype(float)}, limit
-        ),
+        base=base_priority(known, asked, stated, limit),
         **grown,
         billing=billing * factor - amounts["cpu"] * per_cpu - amounts["mem"] * per_mb,
         per_cpu=per_cpu,

@@ -162,9 +162,8 @@ class Known:
         default, of = np.array(each, np.int64)[self.partition_of], task_columns(self.jobs)
         asked, cpus = self.jobs[["mem_mb_per_node", "cpus_per_node"]].to_numpy(np.int64).T
         shared = -(-self._memory_per_node() // np.maximum(of["n_tasks"], 1))  # as a log shares a node's default out
-        of_cpu = np.where(of["mem_mb_per_task"] == shared, 0, of["mem_mb_per_task"]) // np.maximum(
-            of["cpus_per_task"], 1
-        )
+        of_task = np.where(of["mem_mb_per_task"] == shared, 0, of["mem_mb_per_task"])
+        of_cpu = of_task // np.maximum(of["cpus_per_task"], 1)
         return np.where(of_cpu > 0, of_cpu, np.where((asked > 0) & (asked != default * cpus), 0, default))
 
     def limits_of_time(self) -> np.ndarray:
