@@ -45,7 +45,6 @@ class Twin:
         self.jobs, self.nodes = jobs, nodes
         self.idle, self.progress = learner == "idle" and not share, progress
         self.learner = make_learner("ucb" if learner == "idle" else learner, seed, step=step, trust=TRUST)
-        self.past = {}  # user: the shares of their limits that all earlier jobs took
         self.believed_work = {}
         self.by_mean, self.share, self.interval = learner == "ucb", share, interval
         self.quotas = [0.0, share] if share else [0.0, IDLE] if self.idle else self.learner.experts.quotas.tolist()
@@ -172,9 +171,6 @@ class Twin:
         for job in ended:
             each = self.running[job]
             self.end[job] = self.now
-            if self.jobs[job]["limit"]:
-                took = min(1.0, (self.jobs[job]["run"] - max(each["left"], 0) / PACE_ONE) / self.jobs[job]["limit"])
-                self.past.setdefault(self.jobs[job]["user"], []).append(took)
             guests = self.guests(job)
             del self.running[job]
             if each["donor"] is not None:
@@ -200,23 +196,13 @@ class Twin:
     def work_now(self, job):
         """What a job that would start now is believed to need."""
         run, limit = self.jobs[job]["run"], self.jobs[job]["limit"]
-        if self.progress == "reported" or not limit:
-            known = run
-        else:
-            known = limit
-        if self.progress != "past":
-            return known
-        last = ([1.0] * 5 + self.past.get(self.jobs[job]["user"], []))[-5:]
-        return max(1, int(known * max(last)))
+        return run if self.progress == "reported" or not limit else limit
 
     def left(self, job):
         done = 0.0
         if job in self.running:
             done = (self.jobs[job]["run"] * PACE_ONE - self.running[job]["left"]) / PACE_ONE
         run = self.believed_work[job] if job in self.running else self.work_now(job)
-        if self.progress == "past" and done >= run and self.jobs[job]["limit"]:
-            limit = float(self.jobs[job]["limit"])
-            return max(limit, 1.0), limit - (self.now - self.start[job] if job in self.running else 0), limit - done
         limit = run * (1.0 + self.tolerance)
         if self.jobs[job]["limit"]:
             limit = min(limit, float(self.jobs[job]["limit"]))

@@ -200,8 +200,6 @@ VARIANTS = (
     {"interval": 6, "learner": "paper"},
     {"interval": 5},
     {"interval": 5, "contention": "bandwidth", "overhead": 0.05, "worse": 2.0, "admit": 0.5, "tolerance": 0.5},
-    {"interval": 4, "progress": "past", "tolerance": 0.6, "admit": 0.5},
-    {"interval": 4, "progress": "past", "learner": "ucb", "tolerance": 0.6, "admit": 0.5},
     {"interval": 4, "progress": "limit", "admit": 1.0, "learner": "ips"},
 )
 
@@ -232,7 +230,7 @@ def as_dicts(jobs, nodes):
             "submit": int(job["submit_time"]) - 100, "run": int(job["run_time"]), "n": int(job["n_nodes"]),
             "limit": int(job["requested_time"]), "cpus": int(job["cpus_per_node"]), "mem": int(job["mem_mb_per_node"]),
             "cpu": job["cpu_percent"] / 100, "mem_share": job["mem_percent"] / 100,
-            "band": job["bandwidth_percent"] / 100, "user": job["user"],
+            "band": job["bandwidth_percent"] / 100,
         }
         for job in jobs.to_dict("records")
     ]  # fmt: skip

@@ -17,9 +17,7 @@ from procure.simulator.state import PACE_ONE, State, share_cpus
 
 Learning = Annotated[str, OneOf((*MODES, "idle"))]
 Form = Annotated[str, OneOf(FORMS)]
-Progress = Annotated[str, OneOf(("reported", "past", "limit"))]
-PAST = 5
-"""Jobs of a user that are remembered with ``progress=past``."""
+Progress = Annotated[str, OneOf(("reported", "limit"))]
 
 
 class Coschedule(Parameters):
@@ -41,8 +39,7 @@ class Coschedule(Parameters):
     )
     progress: Progress = Field(
         "reported",
-        description="what is known of a job's progress: its own reports; the largest share of their limits that its "
-        "user's last jobs took; or only its limit",
+        description="what is known of a job's progress: its own reports, or only its limit",
     )
     contention: Form = Field("share", description="the form of the contention model")
     overhead: float = Field(0.02, ge=0, description="by how much longer all takes while two share")
@@ -77,7 +74,6 @@ class Coschedule(Parameters):
         one_quota = [0.0, IDLE if idle else self.share]
         quotas = np.array(one_quota) if idle or self.share else learner.experts.quotas
         work = facts.work
-        n_users = int(state.user.max(initial=0)) + 1
         if self.progress != "reported":
             work = np.where(state.requested > 0, state.requested, work).astype(np.int64)
         own = Sharing(
@@ -92,8 +88,6 @@ class Coschedule(Parameters):
             profiles=np.ascontiguousarray(facts.profiles / 100.0),
             work_at=np.ascontiguousarray(work),
             speed_of_node=facts.speed_of_node,
-            past=np.ones((n_users if self.progress == "past" else 0, PAST)),
-            **filled(n_users, n_past=0),
             **filled(
                 n_jobs, work=0, done=0, since=0, pace=PACE_ONE, donor=ABSENT, level=0, owners=0, began=-1, shared=0
             ),

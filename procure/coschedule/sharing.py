@@ -102,8 +102,6 @@ class Sharing(NamedTuple):
     profiles: np.ndarray  # float64[3, n_jobs], shares of CPU, memory and bandwidth; NaN = unknown
     work_at: np.ndarray  # int64[n_speeds, n_jobs], s
     speed_of_node: np.ndarray  # uint32[n_nodes], row of work_at
-    past: np.ndarray  # float64[n_users, PAST], shares of their limits that a user's last jobs took; empty = not asked
-    n_past: np.ndarray  # int64[n_users], jobs that ended
     work: np.ndarray  # int64[n_jobs], s at the full pace, on the nodes that the job got, as far as known
     done: np.ndarray  # int64[n_jobs], work done at ``since``, 1 / PACE_ONE s
     since: np.ndarray  # int64[n_jobs], s
@@ -213,26 +211,11 @@ def _welcome(state, own, job, donor):
 
 @part
 def _work_on(state, own, job):
-    """Return how long a job runs at the full pace on the chosen nodes, s; by its user's last jobs, if so asked."""
+    """Return how long a job runs at the full pace on the chosen nodes, s."""
     longest = np.int64(0)
     for i in range(state.n_nodes[job]):
         longest = max(longest, own.work_at[own.speed_of_node[state.chosen[i]], job])
-    if own.past.shape[0] == 0:
-        return longest
-    most = 0.0
-    for k in range(own.past.shape[1]):
-        most = max(most, own.past[state.user[job], k])
-    return max(np.int64(1), np.int64(longest * most))
-
-
-@part
-def _note_past(state, own, job):
-    """Keep which share of its limit a job took that has ended."""
-    user = state.user[job]
-    done = (own.done[job] + own.pace[job] * (state.now[0] - own.since[job])) / PACE_ONE
-    if state.requested[job] > 0:
-        own.past[user, own.n_past[user] % own.past.shape[1]] = min(1.0, done / state.requested[job])
-        own.n_past[user] += 1
+    return longest
 
 
 @part
@@ -263,8 +246,6 @@ def _settle(state, own):
         donor = own.donor[job]
         if donor == ABSENT:
             continue
-        if own.past.shape[0] > 0:
-            _note_past(state, own, job)
         own.donor[job] = ABSENT
         if donor == OWNER:
             _leave(state, own, job)
@@ -338,10 +319,7 @@ def _left(state, own, job):
     if state.requested[job] > 0:
         limit = min(limit, 1.0 * state.requested[job])
     done = (own.done[job] + own.pace[job] * (state.now[0] - own.since[job])) / PACE_ONE
-    work = own.work[job]
-    if own.past.shape[0] > 0 and done >= work and state.requested[job] > 0:
-        work = limit = state.requested[job]  # its user's other jobs say nothing more: all of the limit
-    return max(limit, 1.0), limit - elapsed, work - done
+    return max(limit, 1.0), limit - elapsed, own.work[job] - done
 
 
 @part
