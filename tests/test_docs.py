@@ -41,10 +41,13 @@ def test_page_runs(page, tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_links_lead_somewhere(page):
-    """Every relative link of the page names a file of the project."""
+    """Every link, test and benchmark that the page names is a file of the project, or one of a commit named beside it."""
     for target in LINK.findall(page.read_text()):
         if not re.match(r"[a-z]+:", target):
             assert (page.parent / target).exists(), target
+    for line in page.read_text().splitlines():
+        for program in re.findall(r"(?:tests|benchmarks)/\w+\.py", line):
+            assert (ROOT / program).exists() or re.search(r"\b[0-9a-f]{7,8}\b", line), program
 
 
 NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
