@@ -41,7 +41,7 @@ def test_page_runs(page, tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_links_lead_somewhere(page):
-    """Every link, test and benchmark that the page names is a file of the project, or one of a commit named beside it."""
+    """Every link, test and benchmark that the page names is a file of the project, or of a commit named beside it."""
     for target in LINK.findall(page.read_text()):
         if not re.match(r"[a-z]+:", target):
             assert (page.parent / target).exists(), target
