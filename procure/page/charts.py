@@ -47,7 +47,7 @@ def time_axis(title: str, seconds: Iterable[float]) -> dict[str, Any]:
     """Return the scale and axis of durations, s, which are shown from nothing to months: even below 10 s, then log."""
     values = np.asarray([one for one in seconds if one is not None and np.isfinite(one)], np.float64)
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
-    axis: dict[str, Any] = {"labelExpr": _DURATION, "labelOverlap": True, "labelSeparation": 6}
+    axis: dict[str, Any] = {"labelExpr": _DURATION, "labelOverlap": "greedy", "labelSeparation": 6}
     marks = [one for one in _TIMES if low <= one <= high]
     if len(marks) > 3 or high <= low:
         ends = [low, high if high > low else low + 1]
