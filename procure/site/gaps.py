@@ -158,7 +158,9 @@ def node_gaps(found: Configuration) -> list[NotUnderstood]:
             ("RealMemory", "not given: 1 MB, as Slurm takes it: jobs that ask for memory fit nowhere"): (
                 "mem_mb" not in given
             ),
-            ("State", "no state of Slurm's: taken to be up"): not ("_shown" in record or _STATES.match(state)),
+            ("State", f"{state} is no state of Slurm's: taken to be up"): (
+                "_shown" not in record and not _STATES.match(state)
+            ),
             ("State", "CLOUD: taken to be up whenever a job needs it"): "CLOUD" in state,
         }
         for gap in (gap for gap, there in gaps.items() if there):
